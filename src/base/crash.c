@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/crash.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *const cay_crash_points[] = {
+    "create-row-written",
+    "create-box-made",
+    "create-cgroup-made",
+    "create-cloned",
+    "create-recorded",
+    "create-started",
+    "create-engine-answers",
+    "create-provider-done",
+    "create-start-command",
+    "create-row-running",
+    "delete-row-marked",
+    "delete-intent-written",
+    "delete-killed",
+    "delete-reaped",
+    "delete-cgroup-gone",
+    "delete-trashed",
+    "delete-provider-done",
+    "delete-row-gone",
+    NULL,
+};
+
+static const char *armed;
+static pid_t victim;
+
+void cay_crash_arm(pid_t supervisor)
+{
+    armed = getenv("CAY_CRASH_AT");
+    victim = supervisor;
+}
+
+void cay_crash_point(const char *name)
+{
+    if (!armed || strcmp(armed, name) != 0)
+        return;
+    (void)kill(victim, SIGKILL);
+    (void)kill(getpid(), SIGKILL);
+}

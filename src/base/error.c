@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Filling errors. A sentence is formatted aside first: its arguments may point into the error. */
+#include "base/error.h"
+#include "base/str.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    enum cay_err code;
+    const char *name;
+} names[] = {
+    {CAY_OK, "OK"},
+    {CAY_ERR_INVALID, "VALIDATION_ERROR"},
+    {CAY_ERR_NOT_FOUND, "NOT_FOUND"},
+    {CAY_ERR_FORBIDDEN, "FORBIDDEN"},
+    {CAY_ERR_CONFLICT, "CONFLICT"},
+    {CAY_ERR_LIMIT, "LIMIT_EXCEEDED"},
+    {CAY_ERR_TIMEOUT, "TIMEOUT"},
+    {CAY_ERR_UNSUPPORTED, "UNSUPPORTED"},
+    {CAY_ERR_PROVIDER, "PROVIDER_ERROR"},
+    {CAY_ERR_STORE, "DATABASE_ERROR"},
+    {CAY_ERR_INTERNAL, "INTERNAL_ERROR"},
+    {CAY_ERR_UNAUTHORIZED, "UNAUTHORIZED"},
+    {CAY_ERR_TOO_LARGE, "PAYLOAD_TOO_LARGE"},
+    {CAY_ERR_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE"},
+    {CAY_ERR_UNAVAILABLE, "SERVICE_UNAVAILABLE"},
+    {CAY_ERR_METHOD, "METHOD_NOT_ALLOWED"},
+    {CAY_ERR_MISDIRECTED, "MISDIRECTED_REQUEST"},
+};
+
+/* Copies with truncation between characters: the text may be the caller's, and in any script. */
+static void put(char *dst, size_t size, const char *src)
+{
+    size_t len = strlen(src);
+    if (len >= size)
+        len = cay_str_utf8_whole(src, size - 1);
+    memcpy(dst, src, len);
+    dst[len] = 0;
+}
+
+static void fill(struct cay_error *err, enum cay_err code, const char *name, const char *fmt,
+                 va_list args)
+{
+    char msg[2 * sizeof err->msg];
+    (void)vsnprintf(msg, sizeof msg, fmt, args); /* truncation is fine */
+    err->code = code;
+    err->name = name;
+    err->field[0] = err->cause[0] = 0;
+    put(err->msg, sizeof err->msg, msg);
+}
+
+int cay_fail(struct cay_error *err, enum cay_err code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, code, NULL, fmt, args);
+    va_end(args);
+    return code;
+}
+
+int cay_fail_as(struct cay_error *err, enum cay_err code, const char *name, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fill(err, code, name, fmt, args);
+    va_end(args);
+    return code;
+}
+
+int cay_fail_field(struct cay_error *err, const char *field, const char *fmt, ...)
+{
+    char aside[sizeof err->field];
+    va_list args;
+    put(aside, sizeof aside, field);
+    va_start(args, fmt);
+    fill(err, CAY_ERR_INVALID, "VALIDATION_ERROR", fmt, args);
+    va_end(args);
+    put(err->field, sizeof err->field, aside);
+    return CAY_ERR_INVALID;
+}
+
+int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...)
+{
+    int number = errno;
+    char text[128];
+    va_list args;
+    va_start(args, fmt);
+    fill(err, code, NULL, fmt, args);
+    va_end(args);
+    put(err->cause, sizeof err->cause, strerror_r(number, text, sizeof text));
+    errno = number;
+    return code;
+}
+
+int cay_wrap(struct cay_error *err, const char *fmt, ...)
+{
+    char msg[2 * sizeof err->msg], cause[sizeof err->msg + sizeof err->cause + 2];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(msg, sizeof msg, fmt, args);
+    va_end(args);
+    (void)snprintf(cause, sizeof cause, "%s%s%s", err->msg, err->cause[0] ? ": " : "", err->cause);
+    put(err->msg, sizeof err->msg, msg);
+    put(err->cause, sizeof err->cause, cause);
+    return err->code;
+}
+
+const char *cay_error_name(const struct cay_error *err)
+{
+    if (err->name)
+        return err->name;
+    for (size_t i = 0; i < CAY_COUNT(names); i++)
+        if (names[i].code == err->code)
+            return names[i].name;
+    return "INTERNAL_ERROR";
+}

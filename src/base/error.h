@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A failing function returns a negative code and fills the error of whoever began the work. */
+#pragma once
+#include "base/attr.h"
+
+enum cay_err {
+    CAY_OK = 0,
+    CAY_ERR_INVALID = -1, /* the request cannot be accepted as it is */
+    CAY_ERR_NOT_FOUND = -2,
+    CAY_ERR_FORBIDDEN = -3,
+    CAY_ERR_CONFLICT = -4, /* fine in itself, not in the present state */
+    CAY_ERR_LIMIT = -5,    /* a quota or a rate */
+    CAY_ERR_TIMEOUT = -6,
+    CAY_ERR_UNSUPPORTED = -7, /* this provider cannot do it */
+    CAY_ERR_PROVIDER = -8,
+    CAY_ERR_STORE = -9,
+    CAY_ERR_INTERNAL = -10,
+    CAY_ERR_UNAUTHORIZED = -11,
+    CAY_ERR_TOO_LARGE = -12,
+    CAY_ERR_MEDIA_TYPE = -13,  /* a body in a form that is not taken */
+    CAY_ERR_UNAVAILABLE = -14, /* not now: draining, overloaded, the engine is away */
+    CAY_ERR_METHOD = -15,      /* the path is known, the method is not */
+    CAY_ERR_MISDIRECTED = -16, /* a Host that is not ours */
+};
+
+struct cay_error {
+    enum cay_err code;
+    const char *name; /* on the wire, static: "NAME_TAKEN"; NULL takes the code's own */
+    char field[48];   /* the request field at fault, or empty */
+    char msg[160];    /* what failed, as the caller knows it */
+    char cause[320];  /* why, from below; empty when msg says it all */
+};
+
+/* Each fills err and returns its code, so that `return cay_fail(…)` is the whole error path.
+ * cay_wrap puts a new sentence on top and moves the old one into cause; the code stays. */
+int cay_fail(struct cay_error *err, enum cay_err code, const char *fmt, ...) CAY_PRINTF(3, 4);
+int cay_fail_as(struct cay_error *err, enum cay_err code, const char *name, const char *fmt, ...)
+    CAY_PRINTF(4, 5);
+/* A field of the request is at fault: CAY_ERR_INVALID, VALIDATION_ERROR. */
+int cay_fail_field(struct cay_error *err, const char *field, const char *fmt, ...) CAY_PRINTF(3, 4);
+/* The cause is what errno says. */
+int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...) CAY_PRINTF(3, 4);
+int cay_wrap(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
+
+/* The name on the wire: err->name, or the code's own ("NOT_FOUND"). */
+const char *cay_error_name(const struct cay_error *err);

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random bytes are taken from the kernel in batches, one batch per thread. */
+#include "base/id.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define SANDBOX_PREFIX "sb-"
+#define SANDBOX_CHARS 20
+#define EXEC_PREFIX "exec_"
+#define EXEC_CHARS 16
+
+static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+static const char hex[] = "0123456789abcdef";
+
+static _Thread_local unsigned char pool[256];
+static _Thread_local size_t left;
+
+static unsigned char random_byte(void)
+{
+    if (left == 0) {
+        ssize_t got;
+        do
+            got = getrandom(pool, sizeof pool, 0);
+        while (got < 0 && errno == EINTR);
+        if (got != (ssize_t)sizeof pool)
+            abort(); /* an id that can be guessed is worse than none */
+        left = sizeof pool;
+    }
+    return pool[--left];
+}
+
+/* A forked child must not repeat its parent's ids. */
+static void begin(void)
+{
+    static _Thread_local pid_t owner;
+    if (owner != getpid()) {
+        owner = getpid();
+        left = 0;
+    }
+}
+
+void cay_id_sandbox(char out[CAY_ID_SIZE])
+{
+    const unsigned count = sizeof letters - 1, fair = 256 - 256 % count;
+    char *at = out + strlen(SANDBOX_PREFIX);
+    memcpy(out, SANDBOX_PREFIX, strlen(SANDBOX_PREFIX));
+    begin();
+    for (unsigned made = 0; made < SANDBOX_CHARS;) {
+        unsigned char byte = random_byte();
+        if (byte < fair) /* a byte above would make the first letters likelier */
+            at[made++] = letters[byte % count];
+    }
+    at[SANDBOX_CHARS] = 0;
+}
+
+void cay_id_hex(char *out, unsigned digits)
+{
+    begin();
+    for (unsigned i = 0; i < digits; i++)
+        out[i] = hex[random_byte() & 15];
+    out[digits] = 0;
+}
+
+void cay_id_execution(char out[CAY_ID_SIZE])
+{
+    memcpy(out, EXEC_PREFIX, strlen(EXEC_PREFIX));
+    cay_id_hex(out + strlen(EXEC_PREFIX), EXEC_CHARS);
+}
+
+static bool has_form(const char *s, const char *prefix, const char *alphabet, size_t count)
+{
+    size_t head = strlen(prefix);
+    return strncmp(s, prefix, head) == 0 && strspn(s + head, alphabet) == count &&
+           s[head + count] == 0;
+}
+
+bool cay_id_is_sandbox(const char *s)
+{
+    return has_form(s, SANDBOX_PREFIX, letters, SANDBOX_CHARS);
+}
+
+bool cay_id_is_execution(const char *s)
+{
+    return has_form(s, EXEC_PREFIX, hex, EXEC_CHARS);
+}

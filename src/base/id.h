@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random ids: sandboxes `sb-` + 20 of [a-z0-9], executions `exec_` + 16 hex digits. */
+#pragma once
+#include <stdbool.h>
+
+#define CAY_ID_SIZE 24 /* either form and its NUL */
+
+void cay_id_sandbox(char out[CAY_ID_SIZE]);
+void cay_id_execution(char out[CAY_ID_SIZE]);
+void cay_id_hex(char *out, unsigned digits); /* digits + NUL */
+bool cay_id_is_sandbox(const char *s);
+bool cay_id_is_execution(const char *s);

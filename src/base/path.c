@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
+#include "base/id.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, struct cay_error *err)
+{
+    if (mkdirat(dirfd, name, mode) < 0 && errno != EEXIST)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the directory %s", name);
+    int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot open the directory %s", name);
+    *fd_out = fd;
+    return 0;
+}
+
+static int read_whole(int fd, const char *name, char *text, size_t size, size_t *len_out,
+                      struct cay_error *err)
+{
+    size_t len = 0;
+    while (len < size) {
+        ssize_t got = read(fd, text + len, size - len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot read %s", name);
+        if (got == 0)
+            break;
+        len += (size_t)got;
+    }
+    if (len_out)
+        *len_out = len;
+    return 0;
+}
+
+int cay_path_read(int dirfd, const char *name, size_t max, struct cay_arena *a, char **out,
+                  size_t *len_out, struct cay_error *err)
+{
+    struct stat st;
+    /* O_NONBLOCK: a pipe in the file's place must not hold us up before fstat tells. */
+    CAY_AUTO_FD int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "there is no file %s", name);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot open %s", name);
+    if (!S_ISREG(st.st_mode))
+        return cay_fail(err, CAY_ERR_INTERNAL, "%s is not a regular file", name);
+    if (st.st_size < 0 || (uintmax_t)st.st_size > max)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "%s is larger than %zu bytes", name, max);
+
+    size_t len = 0;
+    char *text = cay_arena_alloc(a, (size_t)st.st_size + 1); /* zeroed: terminated */
+    int r = read_whole(fd, name, text, (size_t)st.st_size, &len, err);
+    if (r < 0)
+        return r;
+    *out = text;
+    if (len_out)
+        *len_out = len;
+    return 0;
+}
+
+static bool write_whole(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t put = write(fd, data, len);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return false;
+        data += put;
+        len -= (size_t)put;
+    }
+    return true;
+}
+
+int cay_path_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                     struct cay_error *err)
+{
+    char beside[PATH_MAX], suffix[9];
+    cay_id_hex(suffix, 8);
+    if ((size_t)snprintf(beside, sizeof beside, "%s.%s.tmp", name, suffix) >= sizeof beside)
+        return cay_fail(err, CAY_ERR_INTERNAL, "the path %s is too long", name);
+
+    CAY_AUTO_FD int fd = openat(dirfd, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make %s", beside);
+    if (!write_whole(fd, data, len) || fchmod(fd, mode) < 0 ||
+        renameat(dirfd, beside, dirfd, name) < 0) {
+        int r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write %s", name);
+        (void)unlinkat(dirfd, beside, 0); /* the error that matters is told already */
+        return r;
+    }
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of our own: whole writes, by rename, relative to a directory's descriptor. */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* mkdirat that takes an existing directory as success, opened O_DIRECTORY|O_NOFOLLOW|O_CLOEXEC. */
+int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, struct cay_error *err);
+/* Reads a regular file of at most max bytes; the text is terminated. len_out may be NULL.
+ * Missing: CAY_ERR_NOT_FOUND. */
+int cay_path_read(int dirfd, const char *name, size_t max, struct cay_arena *a, char **out,
+                  size_t *len_out, struct cay_error *err);
+/* Written beside and renamed over: a reader sees the old file or the new one, whole.
+ * It does not wait for the disk. */
+int cay_path_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                     struct cay_error *err);
