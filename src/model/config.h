@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `cay serve` was told, by option, variable or file. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cay_config {
+    const char *data;        /* data directory */
+    const char *listen;      /* ADDR:PORT */
+    const char *provider;    /* "native" */
+    const char *store;       /* "sqlite" */
+    const char *images;      /* image store; NULL is DATA/images */
+    const char *user;        /* whom the server runs as */
+    const char *auth;        /* "off", "keys", "jwt" */
+    const char *docker_host; /* URL of a Docker Engine; NULL is its usual socket */
+    int64_t rate_limit;      /* requests; 0 is off */
+    int64_t rate_seconds;
+    int64_t log_head_bytes, log_tail_bytes; /* kept of each execution */
+
+    /* What the supervisor opened before it forked. */
+    int data_fd;                     /* the data directory */
+    int listen_fd;                   /* the port */
+    unsigned server_uid, server_gid; /* whom it drops to; the engine answers nobody else */
+    bool announce;                   /* say `ready URL` on stdout when requests are taken */
+    char url[80];                    /* http://ADDR:PORT as it is bound */
+};

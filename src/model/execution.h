@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+#include "base/id.h"
+#include "base/str.h"
+
+struct cay_exec_spec {
+    struct cay_strs argv;
+    const char *text;       /* as written, when it was a string for the shell */
+    const char *cwd;        /* NULL: the sandbox's */
+    const char *user;       /* NULL: the sandbox's */
+    struct cay_pairs env;   /* on top of the sandbox's */
+    int64_t timeout_ms;     /* 0: none */
+    const char *stdin_text; /* NULL: /dev/null */
+    size_t stdin_len;
+};
+
+enum cay_exec_status {
+    CAY_EXEC_RUNNING,
+    CAY_EXEC_EXITED,
+    CAY_EXEC_LOST, /* no exit record, and nothing runs that could write one */
+};
+
+/* What the log and the facts beside it say of an execution. */
+struct cay_execution {
+    char id[CAY_ID_SIZE];
+    char sandbox_id[CAY_ID_SIZE];
+    enum cay_exec_status status;
+    struct cay_strs argv;
+    const char *text;
+    const char *reason; /* exited signal timeout oom killed lost; NULL while it runs */
+    int exit_code;      /* 128 + signal when a signal ended it */
+    int signal;         /* 0: none */
+    int64_t started_at_ms, ended_at_ms, duration_ms;
+    uint64_t stdout_bytes, stderr_bytes; /* written by the process */
+    bool truncated;                      /* some of it is no longer in the log */
+    uint64_t cpu_ms, peak_bytes;
+};

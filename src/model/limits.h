@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every default and every bound, by name. Nothing from outside is looped over, stored or waited
+ * for without one of these. */
+#pragma once
+
+#define CAY_KIB 1024LL
+#define CAY_MIB (1024 * CAY_KIB)
+#define CAY_GIB (1024 * CAY_MIB)
+
+/* sandboxes */
+#define CAY_DEFAULT_IMAGE "node:20-bookworm"
+#define CAY_DEFAULT_CPU_MILLI 1000
+#define CAY_DEFAULT_MEMORY_BYTES (2 * CAY_GIB)
+#define CAY_MEMORY_PER_VCPU_BYTES (2048 * CAY_MIB)
+#define CAY_DEFAULT_DISK_BYTES (10 * 1000 * 1000 * 1000LL)
+#define CAY_DEFAULT_PIDS 512
+#define CAY_DEFAULT_TIMEOUT_MS (60 * 60 * 1000LL)
+#define CAY_DEFAULT_GRACE_MS 10000
+#define CAY_DEFAULT_USER "user"
+#define CAY_DEFAULT_WORKDIR "/workspace"
+#define CAY_MIN_CPU_MILLI 100
+#define CAY_MAX_CPU_MILLI 64000
+#define CAY_MIN_MEMORY_BYTES (64 * CAY_MIB)
+#define CAY_MIN_DISK_BYTES (100 * 1000 * 1000LL)
+#define CAY_MAX_TIMEOUT_MS (24 * 60 * 60 * 1000LL)
+#define CAY_MAX_GRACE_MS 600000
+#define CAY_MAX_NAME 63
+#define CAY_MAX_IMAGE_NAME 255
+#define CAY_MAX_LABELS 64
+#define CAY_MAX_LABEL 128
+#define CAY_MAX_TAGS 5
+#define CAY_MAX_PORTS 4
+#define CAY_MAX_ENV 256
+#define CAY_MAX_ENV_BYTES (64 * CAY_KIB)
+#define CAY_MAX_PER_PAGE 1000
+#define CAY_DEFAULT_PER_PAGE 50
+#define CAY_MAX_PAGE 1000000
+
+/* executions */
+#define CAY_MAX_ARGS 4096
+#define CAY_MAX_ARG_BYTES (128 * CAY_KIB - 1) /* the kernel's own, per string */
+#define CAY_MAX_ARGV_BYTES (1 * CAY_MIB)      /* all of argv */
+#define CAY_MAX_PATH 4095
+#define CAY_MAX_STDIN_BYTES (4 * CAY_MIB)
+#define CAY_MAX_EXEC_TIMEOUT_MS (24 * 60 * 60 * 1000LL)
+#define CAY_MAX_EXECUTIONS 128 /* at once in one sandbox */
+#define CAY_EXEC_GRACE_MS 2000 /* between SIGTERM and SIGKILL of a timeout */
+#define CAY_LOG_HEAD_BYTES (8 * CAY_MIB)
+#define CAY_LOG_TAIL_BYTES (8 * CAY_MIB)
+#define CAY_LOG_BLOCK (64 * CAY_KIB)      /* no record crosses a border of these */
+#define CAY_LOG_RATE_BYTES (32 * CAY_MIB) /* a second, past the head */
+#define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
+
+/* HTTP */
+#define CAY_HTTP_HEAD_MAX (32 * CAY_KIB)
+#define CAY_HTTP_HEADERS_MAX 100
+#define CAY_HTTP_JSON_MAX (8 * CAY_MIB)
+#define CAY_HTTP_HEAD_MS 10000
+#define CAY_HTTP_BODY_MS 30000
+#define CAY_HTTP_IDLE_MS 30000
+#define CAY_HTTP_WRITE_MS 30000 /* a reader that takes no byte for so long is cut */
+#define CAY_HTTP_CONNECTIONS 16000
+#define CAY_HTTP_KEEPALIVE_MS 15000          /* comment lines on quiet streams */
+#define CAY_HTTP_STREAM_CHUNK (64 * CAY_KIB) /* what one stream may have queued */
+#define CAY_HTTP_QUEUE 4096                  /* requests waiting for a worker; more is 503 */
+#define CAY_HTTP_PARAMS 8
+#define CAY_HTTP_DRAIN_MS 10000
+
+/* the store */
+#define CAY_STORE_QUEUE 4096     /* writes waiting for the writer; more is refused */
+#define CAY_STORE_READERS 8      /* connections that read */
+#define CAY_STORE_BUSY_MS 10000  /* for a lock that another program holds */
+#define CAY_STORE_WAL_PAGES 2000 /* grown by so many, the write-ahead log is written back */
+#define CAY_STORE_WAL_MAX (4 * CAY_STORE_WAL_PAGES) /* from here on writers wait for that */
+#define CAY_STORE_RESTART_MS 100                    /* but no longer than this for a reader */
+#define CAY_STORE_DUE 256
+#define CAY_STORE_FORGET 500                  /* rows removed in one step */
+#define CAY_STORE_CHECK_BYTES (256 * CAY_MIB) /* checked at every start up to this size */
+
+/* JSON */
+#define CAY_JSON_DEPTH 64
+#define CAY_JSON_VALUES (128 * CAY_KIB) /* in one document */
+#define CAY_LIMIT_STRING (64 * CAY_KIB)
+#define CAY_LIMIT_LIST 1024
+
+/* between our own processes */
+#define CAY_MESSAGE_MAX (16 * CAY_KIB) /* larger ones go as memfd */
+#define CAY_MEMFD_MAX (16 * CAY_MIB)
+#define CAY_ENGINE_CALL_MS 20000
+#define CAY_INIT_CALL_MS 5000
+#define CAY_RECONCILE_MS 30000
+#define CAY_ORPHAN_GRACE_MS 60000
+#define CAY_CONNECTIONS_TO_INIT 4096

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox as its record tells it. Strings belong to the arena it was read into. */
+#pragma once
+#include "base/id.h"
+#include "model/spec.h"
+
+enum cay_state {
+    CAY_PENDING,
+    CAY_PROVISIONING,
+    CAY_RUNNING,
+    CAY_PAUSED,
+    CAY_STOPPED,
+    CAY_ERROR,
+    CAY_TERMINATED,
+};
+
+const char *cay_state_name(enum cay_state state);            /* "RUNNING" */
+bool cay_state_parse(const char *name, enum cay_state *out); /* upper case only */
+
+/* How a sandbox ended, as observed. */
+struct cay_death {
+    const char *reason; /* a word: exited stopped deleted timeout oom signal error host_restart */
+    bool has_exit, has_signal;
+    int exit_code, signal;
+    const char *message; /* or NULL */
+    uint64_t peak_bytes, cpu_ms;
+};
+
+struct cay_sandbox {
+    char id[CAY_ID_SIZE];
+    const char *account_id;
+    struct cay_spec spec;
+    enum cay_state state;
+    const char *status_reason;    /* why it is ERROR; or NULL */
+    const char *server;           /* node name */
+    char start_exec[CAY_ID_SIZE]; /* execution of the start command, or empty */
+    int64_t created_at_ms, started_at_ms, updated_at_ms, stopped_at_ms;
+    int64_t expires_at_ms; /* 0: never */
+    int64_t deleted_at_ms; /* 0: alive */
+    int64_t created_in_ms; /* what the create took */
+    bool has_death;
+    struct cay_death death;
+};
+
+/* What a running one uses now. */
+struct cay_usage {
+    uint64_t cpu_us, memory_bytes, memory_peak_bytes;
+    uint32_t pids;
+    uint64_t oom_kills;
+};

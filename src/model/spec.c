@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/spec.h"
+#include "model/limits.h"
+
+struct cay_spec cay_spec_default(void)
+{
+    return (struct cay_spec){
+        .image = CAY_DEFAULT_IMAGE,
+        .cpu_milli = CAY_DEFAULT_CPU_MILLI,
+        .memory_bytes = CAY_DEFAULT_MEMORY_BYTES,
+        .disk_bytes = CAY_DEFAULT_DISK_BYTES,
+        .pids = CAY_DEFAULT_PIDS,
+        .network_access = true,
+        .timeout_ms = CAY_DEFAULT_TIMEOUT_MS,
+    };
+}

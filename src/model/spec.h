@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a caller asked a sandbox to be. One unit per quantity; dialects convert. */
+#pragma once
+#include "base/str.h"
+
+struct cay_spec {
+    const char *name; /* never NULL once core has seen it */
+    const char *image;
+    struct cay_strs start;  /* argv of the start command; none when empty */
+    const char *start_text; /* as the caller wrote it, when it was one string */
+    uint32_t cpu_milli;     /* 1000 is one core */
+    uint64_t memory_bytes;
+    uint64_t disk_bytes;
+    uint32_t pids;
+    uint32_t gpu_count;
+    bool network_access;
+    bool persistent;
+    bool stop_when_start_ends;
+    int64_t timeout_ms; /* 0 is no expiry */
+    struct cay_pairs env;
+    struct cay_strs labels;
+    struct cay_pairs tags;
+    const char *user;    /* NULL: the image's, or `user` */
+    const char *workdir; /* NULL: the image's, or /workspace */
+    const char *team_id;
+};
+
+/* Defaults of every field; name stays NULL. */
+struct cay_spec cay_spec_default(void);
