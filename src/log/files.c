@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The logs' directory: LOGS/<sandbox>/<execution>.log and .fact.
+ *
+ * Ids are checked for their form before they become names, so a name never leaves the directory.
+ * No file is opened through a link; directories are made when their first log is. */
+#include "log/files.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "log/spec.h"
+#include "log/writer.h"
+#include "model/limits.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NAME_SIZE (2 * CAY_ID_SIZE + 8)
+#define FACT_MAX 64
+
+static bool make_name(char out[NAME_SIZE], const char *sandbox_id, const char *exec_id,
+                      const char *suffix)
+{
+    if (!cay_id_is_sandbox(sandbox_id) || !cay_id_is_execution(exec_id))
+        return false;
+    (void)snprintf(out, NAME_SIZE, "%s/%s%s", sandbox_id, exec_id, suffix);
+    return true;
+}
+
+static int no_execution(struct cay_error *err)
+{
+    return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND", "execution not found");
+}
+
+static int create_file(int logs_fd, const char *sandbox_id, const char *name)
+{
+    const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(logs_fd, name, flags, 0600);
+    if (fd >= 0 || errno != ENOENT)
+        return fd;
+    if (mkdirat(logs_fd, sandbox_id, 0700) < 0 && errno != EEXIST)
+        return -1;
+    return openat(logs_fd, name, flags, 0600);
+}
+
+int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
+                   const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err)
+{
+    char name[NAME_SIZE];
+    if (!make_name(name, sandbox_id, exec_id, ".log"))
+        return no_execution(err);
+    CAY_AUTO_FD int fd = create_file(logs_fd, sandbox_id, name);
+    if (fd < 0)
+        return cay_fail_errno(err, errno == EEXIST ? CAY_ERR_CONFLICT : CAY_ERR_STORE,
+                              "cannot make the log of %s", exec_id);
+
+    CAY_AUTO_BUF struct cay_buf json = {0};
+    cay_log_spec_write(spec, &json);
+    struct cay_writer w;
+    cay_writer_init(&w, fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
+    if (!cay_writer_record(&w, CAY_RECORD_SPEC, json.data, json.len, cay_clock_ms())) {
+        int r = cay_fail_errno(err, CAY_ERR_STORE, "cannot write the log of %s", exec_id);
+        (void)unlinkat(logs_fd, name, 0); /* the error that matters is on its way */
+        return r;
+    }
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+int cay_log_open(int logs_fd, const char *sandbox_id, const char *exec_id, int *fd_out,
+                 struct cay_error *err)
+{
+    char name[NAME_SIZE];
+    if (!make_name(name, sandbox_id, exec_id, ".log"))
+        return no_execution(err);
+    int fd = openat(logs_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return no_execution(err);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_STORE, "cannot open the log of %s", exec_id);
+    *fd_out = fd;
+    return 0;
+}
+
+int cay_log_fact_write(int logs_fd, const char *sandbox_id, const char *exec_id,
+                       const struct cay_log_fact *fact, struct cay_error *err)
+{
+    char name[NAME_SIZE], text[FACT_MAX];
+    if (!make_name(name, sandbox_id, exec_id, ".fact"))
+        return no_execution(err);
+    CAY_AUTO_FD int dir = -1;
+    int r = cay_path_open_dir(logs_fd, sandbox_id, 0700, &dir, err);
+    if (r < 0)
+        return r;
+    int len = snprintf(text, sizeof text, "%.*s %lld\n", (int)sizeof fact->reason - 1, fact->reason,
+                       (long long)fact->time_ms);
+    return cay_path_replace(dir, name + strlen(sandbox_id) + 1, text, (size_t)len, 0600, err);
+}
+
+bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
+                       struct cay_log_fact *out)
+{
+    char name[NAME_SIZE], text[FACT_MAX + 1];
+    if (!make_name(name, sandbox_id, exec_id, ".fact"))
+        return false;
+    CAY_AUTO_FD int fd = openat(logs_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    ssize_t len = pread(fd, text, sizeof text - 1, 0);
+    if (len <= 0 || text[len - 1] != '\n')
+        return false;
+    text[len - 1] = 0;
+    struct cay_log_fact fact = {0};
+    size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    if (!word || word >= sizeof fact.reason || text[word] != ' ')
+        return false;
+    memcpy(fact.reason, text, word);
+    if (!cay_str_i64(text + word + 1, &fact.time_ms))
+        return false;
+    *out = fact;
+    return true;
+}
+
+/* A sandbox's directory for reading; NULL when there is none. */
+static DIR *open_logs(int logs_fd, const char *sandbox_id)
+{
+    int fd = openat(logs_fd, sandbox_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    DIR *dir = fdopendir(fd);
+    if (!dir)
+        (void)close(fd); /* only read from */
+    return dir;
+}
+
+static void close_dir(DIR **dir)
+{
+    if (*dir)
+        (void)closedir(*dir); /* only read from */
+}
+
+struct entry {
+    char id[CAY_ID_SIZE];
+    int64_t made_ns;
+    uint64_t inode;
+};
+
+/* Of two made in one tick of the clock the later has, as a rule, the higher inode. */
+static int newest_first(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    if (x->made_ns != y->made_ns)
+        return x->made_ns < y->made_ns ? 1 : -1;
+    return (x->inode < y->inode) - (x->inode > y->inode);
+}
+
+/* Names are random, so the order is that of the files' birth (or last write where the file system
+ * does not keep it). */
+static bool read_entry(int dir_fd, const char *name, struct entry *out)
+{
+    size_t len = strlen(name);
+    struct entry e = {0};
+    struct statx st;
+    if (!cay_str_ends(name, ".log") || len - 4 >= sizeof e.id)
+        return false;
+    memcpy(e.id, name, len - 4);
+    if (!cay_id_is_execution(e.id) ||
+        statx(dir_fd, name, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME | STATX_INO, &st) < 0)
+        return false;
+    struct statx_timestamp made = st.stx_mask & STATX_BTIME ? st.stx_btime : st.stx_mtime;
+    e.made_ns = made.tv_sec * 1000000000LL + made.tv_nsec;
+    e.inode = st.stx_ino;
+    *out = e;
+    return true;
+}
+
+int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struct cay_strs *out,
+                 struct cay_error *err)
+{
+    if (!cay_id_is_sandbox(sandbox_id))
+        return no_execution(err);
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, sandbox_id);
+    if (!dir && errno != ENOENT)
+        return cay_fail_errno(err, CAY_ERR_STORE, "cannot list the executions of %s", sandbox_id);
+
+    CAY_AUTO_BUF struct cay_buf found = {0};
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        struct entry e;
+        if (read_entry(dirfd(dir), d->d_name, &e))
+            cay_buf_add(&found, &e, sizeof e);
+    }
+    struct entry *entries = (struct entry *)(void *)found.data;
+    struct cay_strs list = {.count = found.len / sizeof *entries};
+    if (list.count) {
+        qsort(entries, list.count, sizeof *entries, newest_first);
+        list.at = cay_arena_alloc(a, list.count * sizeof *list.at);
+    }
+    for (size_t i = 0; i < list.count; i++)
+        list.at[i] = cay_arena_strdup(a, entries[i].id);
+    *out = list;
+    return 0;
+}
+
+void cay_log_remove(int logs_fd, const char *sandbox_id, const char *exec_id)
+{
+    char name[NAME_SIZE];
+    if (make_name(name, sandbox_id, exec_id, ".log"))
+        (void)unlinkat(logs_fd, name, 0); /* gone already is fine; else the sweep finds it */
+    if (make_name(name, sandbox_id, exec_id, ".fact"))
+        (void)unlinkat(logs_fd, name, 0);
+}
+
+void cay_log_remove_all(int logs_fd, const char *sandbox_id)
+{
+    if (!cay_id_is_sandbox(sandbox_id))
+        return;
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, sandbox_id);
+    if (!dir)
+        return;
+    for (struct dirent *d; (d = readdir(dir));)
+        if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+            (void)unlinkat(dirfd(dir), d->d_name, 0); /* what stays, the next sweep meets */
+    (void)unlinkat(logs_fd, sandbox_id, AT_REMOVEDIR);
+}
+
+/* When the sandbox's logs were last written; INT64_MAX when that cannot be told. */
+static int64_t last_write_ms(int logs_fd, const char *sandbox_id)
+{
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, sandbox_id);
+    struct stat st;
+    if (!dir || fstat(dirfd(dir), &st) < 0)
+        return INT64_MAX;
+    int64_t newest = st.st_mtim.tv_sec * 1000LL + st.st_mtim.tv_nsec / 1000000;
+    for (struct dirent *d; (d = readdir(dir));) {
+        if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+            continue;
+        int64_t at = st.st_mtim.tv_sec * 1000LL + st.st_mtim.tv_nsec / 1000000;
+        if (at > newest)
+            newest = at;
+    }
+    return newest;
+}
+
+void cay_log_sweep(int logs_fd, int64_t older_than_ms, bool (*is_alive)(void *arg, const char *id),
+                   void *arg)
+{
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, ".");
+    const int64_t now = cay_clock_ms();
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        if (!cay_id_is_sandbox(d->d_name) || is_alive(arg, d->d_name))
+            continue;
+        int64_t last = last_write_ms(logs_fd, d->d_name);
+        if (last < now - older_than_ms)
+            cay_log_remove_all(logs_fd, d->d_name);
+    }
+}

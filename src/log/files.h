@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where logs lie: LOGS/<sandbox>/<execution>.log, and the host's own facts beside them in
+ * <execution>.fact, which win over what the log says. The directory is the server's own. */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "model/execution.h"
+
+/* Makes the log with its SPEC record; the descriptor is O_RDWR and may go to a pid 1. */
+int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
+                   const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err);
+/* For reading. CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND". Ids are checked for their form. */
+int cay_log_open(int logs_fd, const char *sandbox_id, const char *exec_id, int *fd_out,
+                 struct cay_error *err);
+/* What the host saw: reason is a word of [a-z_] such as "oom" or "lost". */
+struct cay_log_fact {
+    char reason[16];
+    int64_t time_ms;
+};
+int cay_log_fact_write(int logs_fd, const char *sandbox_id, const char *exec_id,
+                       const struct cay_log_fact *fact, struct cay_error *err);
+bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
+                       struct cay_log_fact *out);
+/* Ids of a sandbox's executions, newest first. A sandbox without any is an empty list. */
+int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struct cay_strs *out,
+                 struct cay_error *err);
+/* Removes a log (a command that never began) or all of a sandbox. Gone already is no error. */
+void cay_log_remove(int logs_fd, const char *sandbox_id, const char *exec_id);
+void cay_log_remove_all(int logs_fd, const char *sandbox_id);
+/* Removes the logs of ended sandboxes whose newest write is that long ago (an age). */
+void cay_log_sweep(int logs_fd, int64_t older_than_ms, bool (*is_alive)(void *arg, const char *id),
+                   void *arg);
