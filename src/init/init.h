@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay-init from inside: one process, one thread, one struct.
+ *
+ * Nothing in pid 1 may block, allocate, or open a path of the tenant's. Every descriptor is
+ * watched by a token that says what it is and which use of its slot it belongs to, because an
+ * event may be older than the slot's present owner. */
+#pragma once
+#include "base/attr.h"
+#include "init/proto.h"
+#include "log/writer.h"
+#include "model/limits.h"
+#include <sys/types.h>
+
+#define CAY_INIT_CONNS 16
+#define CAY_INIT_JOBS (CAY_MAX_EXECUTIONS + 64) /* those that ended may leave pipes behind */
+#define CAY_INIT_FDS 3                          /* that one message may bring */
+#define CAY_INIT_START_MS                                                                          \
+    (CAY_INIT_CALL_MS * 4 / 5) /* from fork to exec; the host waits longer                         \
+                                */
+#define CAY_INIT_RETRY_MS 100  /* of an exit record on a full disk */
+#define CAY_INIT_RATE_MS 50    /* window of the output rate */
+#define CAY_INIT_NEVER INT64_MAX
+
+enum cay_token {
+    CAY_TOKEN_LISTEN,
+    CAY_TOKEN_SIGNAL,
+    CAY_TOKEN_CONN,
+    CAY_TOKEN_STATUS,
+    CAY_TOKEN_STDOUT,
+    CAY_TOKEN_STDERR,
+};
+
+struct cay_conn {
+    int fd; /* -1: free */
+    uint32_t use;
+    uint64_t last; /* turn of its last request: the oldest goes first */
+    bool waiting;  /* for an EXEC: not read from, so that answers stay in order */
+};
+
+enum cay_job_state {
+    CAY_JOB_FREE,
+    CAY_JOB_STARTING, /* forked, not yet exec'ed */
+    CAY_JOB_RUNNING,
+    CAY_JOB_ENDED, /* reaped; its exit record or its pipes are not done with */
+};
+
+struct cay_job {
+    enum cay_job_state state;
+    uint32_t use;
+    char id[CAY_ID_SIZE];
+    pid_t pid;
+    int status_fd, log_fd;
+    int pipe_fd[2]; /* of stdout and stderr; -1 after EOF */
+    bool watched;   /* the pipes are in epoll; not while the rate is used up */
+    int conn;       /* who waits for the start */
+    uint32_t conn_use;
+    struct cay_writer log;
+    uint64_t bytes[2];
+    int64_t started_us, ended_us;
+    int64_t start_by_ms, term_at_ms, kill_at_ms, resume_at_ms, retry_at_ms; /* monotonic */
+    int64_t window_at_ms, window_bytes; /* what may still be read in this window */
+    uint32_t grace_ms;
+    bool timed_out;
+    int asked_signal; /* last one sent for the host */
+    struct cay_record_exit exit;
+    int64_t exit_time_ms;
+    bool exit_due;
+};
+
+struct cay_init {
+    int epoll_fd, signal_fd;
+    int64_t now_ms; /* of this turn */
+    uint64_t turn;
+    int64_t accept_at_ms; /* accepting rests until then; NEVER: it does not rest */
+    bool stopping, childless, reap_more;
+    int64_t stop_kill_at_ms;
+    struct cay_conn conns[CAY_INIT_CONNS];
+    struct cay_job jobs[CAY_INIT_JOBS];
+    _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
+    char chunk[CAY_LOG_BLOCK];
+};
+
+/* What a child tells before exec when it cannot get there. */
+struct cay_start_status {
+    uint32_t result;
+    int32_t error;
+};
+
+/* main.c */
+uint64_t cay_init_token(enum cay_token what, size_t slot, uint32_t use);
+void cay_init_watch(struct cay_init *in, int fd, enum cay_token what, size_t slot, uint32_t use);
+void cay_init_unwatch(struct cay_init *in, int *fd); /* closes; another process may hold it too */
+int64_t cay_init_mono_us(void);
+int64_t cay_init_wall_ms(void);
+
+/* request.c */
+void cay_conn_accept(struct cay_init *in);
+void cay_conn_ready(struct cay_init *in, struct cay_conn *c, bool hung_up);
+void cay_conn_answer(struct cay_init *in, int conn, uint32_t use, struct cay_init_reply reply);
+
+/* job.c */
+struct cay_job *cay_job_find(struct cay_init *in, const char *id); /* that has not ended, or NULL */
+/* The descriptors stay the caller's. OK: the answer follows when the child is exec'ed. */
+struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_request *req,
+                                    const int *fds, int conn);
+void cay_job_status(struct cay_init *in, struct cay_job *job); /* the child has exec'ed, or not */
+bool cay_job_signal(const struct cay_job *job, int signal);
+
+/* child.c */
+struct cay_child {
+    const struct cay_init_request *req;
+    const char *strings; /* inline, or NULL: in memfd */
+    int memfd, stdin_fd, stdout_fd, stderr_fd, status_fd;
+};
+void cay_child_run(const struct cay_child *c) CAY_NORETURN;
+
+/* caps.c */
+int cay_caps_become_init(void); /* own uid, few capabilities, nothing of others in reach */
+int cay_caps_raise(void);       /* in a child: all that pid 1 kept */
+int cay_caps_become(uint32_t uid, uint32_t gid);
+
+/* pump.c */
+void cay_pump_watch(struct cay_init *in, struct cay_job *job);
+void cay_pump_ready(struct cay_init *in, struct cay_job *job, int which);
+void cay_pump_drain(struct cay_init *in, struct cay_job *job);
+void cay_pump_close(struct cay_init *in, struct cay_job *job);
+
+/* reap.c */
+void cay_reap(struct cay_init *in);
+void cay_reap_stop(struct cay_init *in, uint32_t grace_ms);
+void cay_reap_timers(struct cay_init *in);
+int64_t cay_reap_next_ms(const struct cay_init *in); /* when timers are due; NEVER: none */
+void cay_reap_free(struct cay_job *job); /* once it has ended and nothing more can come */

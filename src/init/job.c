@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting an execution: its pipes, its fork, and the news whether it came as far as exec.
+ *
+ * pid 1 makes the pipes itself, holds their read ends, and closes the other ends before anything
+ * else may be forked, so that no execution holds the pipes of another. */
+#include "init/init.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct cay_job *cay_job_find(struct cay_init *in, const char *id)
+{
+    for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
+        struct cay_job *job = &in->jobs[i];
+        if ((job->state == CAY_JOB_STARTING || job->state == CAY_JOB_RUNNING) &&
+            strcmp(job->id, id) == 0)
+            return job;
+    }
+    return NULL;
+}
+
+/* A free slot, or that of the longest ended whose pipes others still hold. */
+static struct cay_job *find_slot(struct cay_init *in)
+{
+    struct cay_job *oldest = NULL;
+    size_t alive = 0;
+    for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
+        struct cay_job *job = &in->jobs[i];
+        alive += job->state == CAY_JOB_STARTING || job->state == CAY_JOB_RUNNING;
+        if (job->state == CAY_JOB_FREE && (!oldest || oldest->state != CAY_JOB_FREE))
+            oldest = job;
+        else if (job->state == CAY_JOB_ENDED && !job->exit_due &&
+                 (!oldest || (oldest->state == CAY_JOB_ENDED && oldest->ended_us > job->ended_us)))
+            oldest = job;
+    }
+    if (alive >= CAY_MAX_EXECUTIONS || !oldest)
+        return NULL;
+    if (oldest->state == CAY_JOB_ENDED) {
+        cay_pump_close(in, oldest);
+        cay_reap_free(oldest);
+    }
+    return oldest;
+}
+
+/* Only what cannot block or be a way out is taken: pid 1 writes the log, the child has the rest. */
+static bool fds_are_sound(const struct cay_init_request *req, const int *fds)
+{
+    const int *at = fds;
+    struct stat st;
+    if (req->flags & CAY_INIT_BY_MEMFD) {
+        const int sealed = F_SEAL_WRITE | F_SEAL_SHRINK;
+        int seals = fcntl(*at, F_GET_SEALS);
+        if (seals < 0 || (seals & sealed) != sealed || fstat(*at, &st) < 0 ||
+            st.st_size < req->strings_len)
+            return false;
+        at++;
+    }
+    int flags = fcntl(*at, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_PATH)) ||
+        fstat(*at, &st) < 0 || !S_ISREG(st.st_mode))
+        return false;
+    at++;
+    return !(req->flags & CAY_INIT_HAS_STDIN) ||
+           (fstat(*at, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)));
+}
+
+struct pipes {
+    int read[3], write[3]; /* stdout, stderr, status */
+};
+
+static void close_pipes(struct pipes *p)
+{
+    for (int i = 0; i < 3; i++) {
+        cay_close_fd(&p->read[i]);
+        cay_close_fd(&p->write[i]);
+    }
+}
+
+static int make_pipes(struct pipes *p)
+{
+    for (int i = 0; i < 3; i++) {
+        int fd[2];
+        if (pipe2(fd, O_CLOEXEC) < 0)
+            return -1;
+        p->read[i] = fd[0];
+        p->write[i] = fd[1];
+        if (fcntl(fd[0], F_SETFL, O_NONBLOCK) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void fill_job(struct cay_init *in, struct cay_job *job, const struct cay_init_request *req,
+                     int conn)
+{
+    *job = (struct cay_job){
+        .state = CAY_JOB_STARTING,
+        .use = job->use,
+        .log_fd = job->log_fd,
+        .conn = conn,
+        .conn_use = in->conns[conn].use,
+        .started_us = cay_init_mono_us(),
+        .start_by_ms = in->now_ms + CAY_INIT_START_MS,
+        .term_at_ms = req->timeout_ms ? in->now_ms + (int64_t)req->timeout_ms : CAY_INIT_NEVER,
+        .kill_at_ms = CAY_INIT_NEVER,
+        .resume_at_ms = CAY_INIT_NEVER,
+        .retry_at_ms = CAY_INIT_NEVER,
+        .grace_ms = req->grace_ms,
+    };
+    memcpy(job->id, req->exec_id, sizeof job->id);
+    cay_writer_init(&job->log, job->log_fd, req->log_head_bytes, req->log_tail_bytes);
+}
+
+static struct cay_init_reply failed(enum cay_init_result result, int error)
+{
+    return (struct cay_init_reply){.result = result, .error = error};
+}
+
+struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_request *req,
+                                    const int *fds, int conn)
+{
+    CAY_CLEANUP(close_pipes)
+    struct pipes p = {{-1, -1, -1}, {-1, -1, -1}};
+    const bool by_memfd = req->flags & CAY_INIT_BY_MEMFD;
+    if (in->stopping)
+        return failed(CAY_INIT_STOPPING, 0);
+    if (cay_job_find(in, req->exec_id))
+        return failed(CAY_INIT_BAD_REQUEST, EEXIST);
+    if (!fds_are_sound(req, fds))
+        return failed(CAY_INIT_BAD_REQUEST, EBADF);
+    struct cay_job *job = find_slot(in);
+    if (!job)
+        return failed(CAY_INIT_TOO_MANY, 0);
+    CAY_AUTO_FD int log_fd = fcntl(fds[by_memfd], F_DUPFD_CLOEXEC, 4);
+    if (log_fd < 0 || make_pipes(&p) < 0)
+        return failed(CAY_INIT_NO_PROCESS, errno);
+
+    struct cay_child child = {
+        .req = req,
+        .strings = by_memfd ? NULL : (const char *)(req + 1),
+        .memfd = fds[0],
+        .stdin_fd = req->flags & CAY_INIT_HAS_STDIN ? fds[1 + by_memfd] : -1,
+        .stdout_fd = p.write[0],
+        .stderr_fd = p.write[1],
+        .status_fd = p.write[2],
+    };
+    pid_t pid = fork();
+    if (pid == 0)
+        cay_child_run(&child);
+    if (pid < 0)
+        return failed(CAY_INIT_NO_PROCESS, errno);
+
+    job->log_fd = cay_take_fd(&log_fd);
+    fill_job(in, job, req, conn);
+    job->pid = pid;
+    job->pipe_fd[0] = cay_take_fd(&p.read[0]);
+    job->pipe_fd[1] = cay_take_fd(&p.read[1]);
+    job->status_fd = cay_take_fd(&p.read[2]);
+    cay_init_watch(in, job->status_fd, CAY_TOKEN_STATUS, (size_t)(job - in->jobs), job->use);
+    cay_pump_watch(in, job);
+    return failed(CAY_INIT_OK, 0);
+}
+
+/* A start that came to nothing leaves no record; its process is reaped as anybody's. */
+static void give_up(struct cay_init *in, struct cay_job *job)
+{
+    (void)kill(job->pid, SIGKILL); /* it has told, or is stuck: either way not reaped yet */
+    cay_pump_close(in, job);
+    job->state = CAY_JOB_ENDED;
+    cay_reap_free(job);
+}
+
+void cay_job_status(struct cay_init *in, struct cay_job *job)
+{
+    struct cay_start_status s = {0};
+    if (job->state != CAY_JOB_STARTING)
+        return;
+    ssize_t n = read(job->status_fd, &s, sizeof s);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (in->now_ms < job->start_by_ms)
+            return;
+        s = (struct cay_start_status){.result = CAY_INIT_NO_PROCESS, .error = ETIMEDOUT};
+    }
+    struct cay_init_reply reply = {.result = s.result, .error = s.error, .pid = job->pid};
+    int conn = job->conn;
+    uint32_t use = job->conn_use;
+    cay_init_unwatch(in, &job->status_fd);
+    job->start_by_ms = CAY_INIT_NEVER;
+    job->state = CAY_JOB_RUNNING;
+    if (s.result != CAY_INIT_OK)
+        give_up(in, job);
+    cay_conn_answer(in, conn, use, reply);
+}
+
+bool cay_job_signal(const struct cay_job *job, int signal)
+{
+    /* the group is there once the child has made its session */
+    return kill(-job->pid, signal) == 0 || kill(job->pid, signal) == 0;
+}

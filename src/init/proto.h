@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the host and a sandbox's pid 1: seqpacket messages, host asks, pid 1 answers, in order.
+ *
+ * An old pid 1 outlives an upgrade of the server, so a message begins with the version and grows
+ * only at its end. Descriptors travel from the host into the sandbox, never back. A message with
+ * more than CAY_MESSAGE_MAX bytes of strings brings them in a sealed memfd (its first descriptor).
+ */
+#pragma once
+#include "base/id.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAY_INIT_VERSION 1
+#define CAY_INIT_UID 65535 /* pid 1's own, inside; refused as `user` */
+/* What cay-init is exec'ed with: its listening socket at 3, and argv {"cay-init"}. */
+#define CAY_INIT_LISTEN_FD 3
+/* Held for its lock on the id range only: pid 1 keeps it open and never looks at it. */
+#define CAY_INIT_LOCK_FD 4
+
+enum cay_init_op {
+    CAY_INIT_PING = 1,
+    CAY_INIT_EXEC = 2, /* answered when the command was exec'ed, or could not be */
+    CAY_INIT_KILL = 3, /* a signal to the process group of an execution */
+    CAY_INIT_STOP = 4, /* SIGTERM to all, after grace_ms SIGKILL to all, then pid 1 ends */
+    CAY_INIT_LIST = 5, /* ids of the executions that run: answer carries them as strings */
+};
+
+enum {
+    CAY_INIT_HAS_STDIN = 1, /* the last descriptor is its stdin (pipe or memfd), else /dev/null */
+    CAY_INIT_BY_MEMFD = 2,  /* strings come in the first descriptor */
+    CAY_INIT_TTY = 4,       /* reserved for terminals */
+};
+
+/* EXEC: descriptors are [memfd of strings] log [stdin].
+ * strings: user, cwd, argc × argv, envc × "K=V", each with its NUL. An empty user or cwd is
+ * 400-able and never sent. argv[0] is looked up in PATH of the given environment. */
+struct cay_init_request {
+    uint32_t version;
+    uint32_t op;
+    char exec_id[CAY_ID_SIZE]; /* EXEC, KILL */
+    uint32_t flags;
+    uint32_t argc, envc;
+    uint32_t strings_len;
+    uint32_t signal;     /* KILL */
+    uint32_t grace_ms;   /* STOP; EXEC: between SIGTERM and SIGKILL of its timeout */
+    uint64_t timeout_ms; /* EXEC; 0 is none */
+    uint64_t log_head_bytes, log_tail_bytes; /* EXEC */
+};
+
+enum cay_init_result {
+    CAY_INIT_OK = 0,
+    CAY_INIT_BAD_REQUEST = 1,  /* error: EEXIST when an execution of that id runs */
+    CAY_INIT_NO_SUCH_EXEC = 2, /* or it ended already */
+    CAY_INIT_TOO_MANY = 3,
+    CAY_INIT_NO_USER = 4,    /* user not in the sandbox's /etc/passwd, or not allowed */
+    CAY_INIT_NO_CWD = 5,     /* error: errno of chdir */
+    CAY_INIT_NO_PROCESS = 6, /* error: errno of fork (pids limit); ETIMEDOUT: stuck before exec */
+    CAY_INIT_NO_EXEC = 7,    /* E2BIG only; any other failure is an exit of 126 or 127 */
+    CAY_INIT_STOPPING = 8,
+};
+
+struct cay_init_reply {
+    uint32_t version;
+    uint32_t result;
+    int32_t error;               /* errno, where the result tells of one */
+    int32_t pid;                 /* EXEC: inside the sandbox */
+    uint32_t count, strings_len; /* LIST */
+};
+
+/* For pid 1: whether a message of msg_len bytes with that many descriptors may be acted upon. */
+enum cay_init_result cay_init_check(const struct cay_init_request *req, size_t msg_len,
+                                    unsigned fd_count);
+/* Cuts the strings of a message: exactly count of them, none longer than the kernel takes. */
+bool cay_init_unpack(const char *strings, size_t len, size_t count, const char **out);
