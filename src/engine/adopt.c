@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* At start: what an earlier engine left. A sandbox that runs is taken over as it is; one that died
+ * meanwhile gets its end written down; one that was never finished, or was being removed, goes. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/dispatcher.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+/* The pidfd is opened before the start time is compared: then both speak of one process. */
+static bool take_over(struct cay_dispatcher *d, struct cay_box *box)
+{
+    struct cay_box_record *r = &box->record;
+    if (strcmp(r->boot_id, d->engine.boot_id) != 0 || r->pid <= 0)
+        return false;
+    CAY_AUTO_FD int fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    if (fd < 0 || cay_process_start(r->pid) != r->start_ticks)
+        return false;
+    box->source.fd = cay_take_fd(&fd);
+    cay_dispatcher_watch(d, &box->source, EPOLLIN);
+    return true;
+}
+
+static void mourn(struct cay_dispatcher *d, struct cay_box *box)
+{
+    bool rebooted = strcmp(box->record.boot_id, d->engine.boot_id) != 0;
+    cay_boxes_died(d, box, false, 0);
+    if (rebooted && box->record.intent == CAY_INTENT_NONE)
+        cay_str_copy(box->record.entry.reason, sizeof box->record.entry.reason, "host_restart");
+}
+
+static void adopt(struct cay_dispatcher *d, const char *id)
+{
+    struct cay_error err;
+    CAY_AUTO_FD int dir =
+        openat(d->engine.boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct cay_box *box = cay_boxes_add(d, id);
+    int r = dir < 0 ? CAY_ERR_NOT_FOUND : cay_box_load(dir, id, &box->record, &err);
+
+    if (r < 0) {
+        cay_log_info("%s was never finished: removed", id);
+        cay_cgroup_kill(&d->engine.cgroups, id);
+        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+        return;
+    }
+    enum cay_intent intent = box->record.intent;
+    if (!box->record.running && intent == CAY_INTENT_DESTROY)
+        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+    else if (!box->record.running)
+        cay_jobs_add(d, box, CAY_JOB_CLEAN); /* a cgroup may be left of a crash */
+    else if (!take_over(d, box))
+        mourn(d, box);
+    else if (intent == CAY_INTENT_DESTROY)
+        cay_boxes_wish(d, CAY_ENGINE_DESTROY, id, NULL);
+    else if (intent == CAY_INTENT_STOP)
+        cay_boxes_wish(d, CAY_ENGINE_STOP, id, NULL);
+}
+
+void cay_adopt_all(struct cay_dispatcher *d)
+{
+    int fd = openat(d->engine.boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (cay_id_is_sandbox(e->d_name))
+            adopt(d, e->d_name);
+    if (dir)
+        closedir(dir);
+    if (d->box_count)
+        cay_log_info("%zu sandboxes found", d->box_count);
+    cay_trash_empty(d);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/berth.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include "base/path.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* Ranges lie above what distributions hand out in /etc/subuid, and below 2^31. */
+#define FIRST_RANGE 0x2000U
+#define RANGES 16384U
+
+void cay_berth_done(struct cay_berth *b)
+{
+    cay_close_fd(&b->net_fd);
+    cay_close_fd(&b->user_fd);
+    cay_close_fd(&b->lock_fd);
+}
+
+/* Several engines may run on one machine: whoever has the flock on /run/cay/ids/N has range N. The
+ * descriptor goes on into pid 1, so a range is free exactly when its sandbox is dead. */
+static int take_range(struct cay_berth *b, struct cay_error *err)
+{
+    static uint32_t next;
+    (void)mkdir("/run/cay", 0755); /* exists already, or open below tells */
+    (void)mkdir("/run/cay/ids", 0700);
+    CAY_AUTO_FD int dir = open("/run/cay/ids", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open /run/cay/ids");
+    if (!next)
+        (void)getrandom(&next, sizeof next, 0); /* engines begin far from each other */
+    for (uint32_t i = 0; i < RANGES; i++) {
+        char name[16];
+        uint32_t n = next++ % RANGES;
+        snprintf(name, sizeof name, "%u", n);
+        CAY_AUTO_FD int fd = openat(dir, name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open /run/cay/ids/%s", name);
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+            b->lock_fd = cay_take_fd(&fd);
+            b->base = (FIRST_RANGE + n) * CAY_BERTH_IDS;
+            return 0;
+        }
+    }
+    return cay_fail(err, CAY_ERR_LIMIT, "all %u id ranges of this machine are in use", RANGES);
+}
+
+static int write_file(const char *path, const char *text)
+{
+    CAY_AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+/* The net namespace belongs to the host's user namespace: nothing inside can change it. So ports
+ * below 1024 and ping are opened to everyone in there. */
+static int make_net(struct cay_berth *b, struct cay_error *err)
+{
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    if (unshare(CLONE_NEWNET) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a net namespace");
+    CAY_AUTO_FD int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot bring the loopback device up");
+    (void)write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    (void)write_file("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+    b->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    return b->net_fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a net namespace") : 0;
+}
+
+static int write_map(pid_t pid, const char *which, uint32_t base)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
+    snprintf(text, sizeof text, "0 %u %u\n", base, CAY_BERTH_IDS);
+    return write_file(path, text);
+}
+
+/* A user namespace needs a process to be made with; it lives until the map is written. */
+static int make_user(struct cay_berth *b, struct cay_error *err)
+{
+    char path[64];
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
+    if (pid == 0) {
+        for (;;)
+            pause(); /* killed below */
+    }
+    if (pid < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a user namespace");
+    int r = 0;
+    snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+    if (write_map(pid, "uid_map", b->base) < 0 || write_map(pid, "gid_map", b->base) < 0)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot map ids from %u", b->base);
+    else if ((b->user_fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a user namespace");
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    return r;
+}
+
+static int make(struct cay_berth *b, struct cay_error *err)
+{
+    *b = (struct cay_berth){-1, -1, -1, 0};
+    int r = take_range(b, err);
+    if (r == 0)
+        r = make_net(b, err);
+    if (r == 0)
+        r = make_user(b, err);
+    if (r < 0)
+        cay_berth_done(b);
+    return r;
+}
+
+/* What goes over the socket: the base and three descriptors, or an error and none. */
+struct berth_message {
+    uint32_t base;
+    struct cay_error err;
+};
+
+void cay_berth_serve(int sock)
+{
+    char byte;
+    while (recv(sock, &byte, 1, 0) == 1) {
+        struct berth_message m = {0};
+        CAY_CLEANUP(cay_berth_done) struct cay_berth b;
+        int r = make(&b, &m.err);
+        m.base = b.base;
+        int fds[] = {b.net_fd, b.user_fd, b.lock_fd};
+        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, r < 0 ? 0 : 3) < 0)
+            return;
+    }
+}
+
+int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
+{
+    struct berth_message m;
+    int fds[3];
+    int fd_count = 0;
+    ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, 3, &fd_count);
+    if (n != sizeof m)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the filler of berths is gone");
+    if (fd_count != 3) {
+        *err = m.err;
+        err->name = NULL; /* a pointer of another process */
+        return err->code;
+    }
+    *out = (struct cay_berth){fds[0], fds[1], fds[2], m.base};
+    return 0;
+}

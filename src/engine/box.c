@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/box.h"
+#include "base/arena.h"
+#include "base/path.h"
+#include "base/str.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_RECORD 4096
+
+int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *err)
+{
+    char text[MAX_RECORD];
+    const struct cay_engine_entry *e = &r->entry;
+    int len = snprintf(text, sizeof text,
+                       "version=1\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
+                       "started_at_ms=%lld\nended_at_ms=%lld\nreason=%s\nexit_code=%d\nsignal=%d\n"
+                       "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\n",
+                       r->running, r->intent, r->pid, (unsigned long long)r->start_ticks,
+                       r->boot_id, (long long)e->started_at_ms, (long long)e->ended_at_ms,
+                       e->reason, e->exit_code, e->signal, (unsigned long long)e->cpu_us,
+                       (unsigned long long)e->memory_peak_bytes, (unsigned long long)e->oom_kills);
+    return cay_path_replace(box_fd, "record", text, (size_t)len, 0600, err);
+}
+
+static void set_field(struct cay_box_record *r, const char *key, const char *value)
+{
+    struct cay_engine_entry *e = &r->entry;
+    const struct {
+        const char *key;
+        uint64_t *u64;
+        int64_t *i64;
+        int32_t *i32;
+    } numbers[] = {
+        {"start_ticks", &r->start_ticks, NULL, NULL},
+        {"cpu_us", &e->cpu_us, NULL, NULL},
+        {"memory_peak_bytes", &e->memory_peak_bytes, NULL, NULL},
+        {"oom_kills", &e->oom_kills, NULL, NULL},
+        {"started_at_ms", NULL, &e->started_at_ms, NULL},
+        {"ended_at_ms", NULL, &e->ended_at_ms, NULL},
+        {"exit_code", NULL, NULL, &e->exit_code},
+        {"signal", NULL, NULL, &e->signal},
+        {"pid", NULL, NULL, &r->pid},
+    };
+    int64_t n = 0;
+
+    if (strcmp(key, "boot_id") == 0)
+        cay_str_copy(r->boot_id, sizeof r->boot_id, value);
+    else if (strcmp(key, "reason") == 0)
+        cay_str_copy(e->reason, sizeof e->reason, value);
+    if (!cay_str_i64(value, &n))
+        return;
+    if (strcmp(key, "running") == 0)
+        r->running = n == 1;
+    else if (strcmp(key, "intent") == 0)
+        r->intent = n == 1 || n == 2 ? (enum cay_intent)n : CAY_INTENT_NONE;
+    for (size_t i = 0; i < CAY_COUNT(numbers); i++) {
+        if (strcmp(key, numbers[i].key) != 0)
+            continue;
+        if (numbers[i].u64)
+            *numbers[i].u64 = (uint64_t)n;
+        if (numbers[i].i64)
+            *numbers[i].i64 = n;
+        if (numbers[i].i32)
+            *numbers[i].i32 = (int32_t)n;
+    }
+}
+
+int cay_box_load(int box_fd, const char *id, struct cay_box_record *out, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    char *text, *rest = NULL;
+    int r = cay_path_read(box_fd, "record", MAX_RECORD, &a, &text, NULL, err);
+    if (r < 0)
+        return r;
+    *out = (struct cay_box_record){0};
+    cay_str_copy(out->entry.id, sizeof out->entry.id, id);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strchr(line, '=');
+        if (!value)
+            continue;
+        *value++ = 0;
+        set_field(out, line, value);
+    }
+    out->entry.state = out->running ? CAY_ENGINE_RUNNING : CAY_ENGINE_STOPPED;
+    return 0;
+}
+
+uint64_t cay_process_start(pid_t pid)
+{
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    CAY_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n <= 0)
+        return 0;
+    text[n] = 0;
+    /* The name in parentheses may hold anything; the 22nd field is 20 behind its end. */
+    char *at = strrchr(text, ')');
+    for (int i = 0; at && i < 20; i++)
+        at = strchr(at + 1, ' ');
+    return at ? strtoull(at + 1, NULL, 10) : 0;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the engine knows of a sandbox, on disk: DATA/engine/sandboxes/<id>/record.
+ *
+ * It is there before the sandbox's first process may go on, and says what we are about to do before
+ * we do it: an engine that comes after a crash finds every sandbox, and knows which ends were ours.
+ */
+#pragma once
+#include "base/error.h"
+#include "base/id.h"
+#include "engine/message.h"
+#include <sys/types.h>
+
+enum cay_intent {
+    CAY_INTENT_NONE,
+    CAY_INTENT_STOP,
+    CAY_INTENT_DESTROY,
+};
+
+struct cay_box_record {
+    bool running;
+    enum cay_intent intent;
+    pid_t pid;            /* of pid 1, on the host */
+    uint64_t start_ticks; /* its start time: with boot_id, who it really is */
+    char boot_id[37];
+    struct cay_engine_entry entry; /* id, times, and how it ended */
+};
+
+int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *err);
+/* CAY_ERR_NOT_FOUND when there is none: the sandbox was never finished. */
+int cay_box_load(int box_fd, const char *id, struct cay_box_record *out, struct cay_error *err);
+/* Start time of a living process in clock ticks since boot; 0 when there is none. */
+uint64_t cay_process_start(pid_t pid);

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to a sandbox, one thing at a time. A request finds its sandbox idle and begins, or
+ * waits in that sandbox's queue. What we are about to do is in the record before we do it. */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include "base/path.h"
+#include "engine/dispatcher.h"
+#include "engine/image.h"
+#include "init/proto.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define KILL_MS 10000      /* pid 1 not gone so long after SIGKILL: the caller is told */
+#define STOP_EXTRA_MS 1500 /* beyond the grace that pid 1 itself keeps */
+
+static void begin_next(struct cay_dispatcher *d, struct cay_box *box);
+
+/* ---- the table ---- */
+
+static unsigned bucket(const char *id)
+{
+    unsigned h = 2166136261U;
+    for (; *id; id++)
+        h = (h ^ (unsigned char)*id) * 16777619U;
+    return h % CAY_BOX_BUCKETS;
+}
+
+struct cay_box *cay_boxes_find(struct cay_dispatcher *d, const char *id)
+{
+    for (struct cay_box *box = d->boxes[bucket(id)]; box; box = box->next)
+        if (strcmp(box->record.entry.id, id) == 0)
+            return box;
+    return NULL;
+}
+
+struct cay_box *cay_boxes_add(struct cay_dispatcher *d, const char *id)
+{
+    struct cay_box *box = calloc(1, sizeof *box), **at = &d->boxes[bucket(id)];
+    if (!box)
+        abort();
+    box->source = (struct cay_source){CAY_FROM_PIDFD, -1};
+    box->stop_fd = -1;
+    cay_str_copy(box->record.entry.id, sizeof box->record.entry.id, id);
+    box->next = *at;
+    *at = box;
+    d->box_count++;
+    return box;
+}
+
+static void drop(struct cay_dispatcher *d, struct cay_box *box)
+{
+    struct cay_box **at = &d->boxes[bucket(box->record.entry.id)];
+    while (*at != box)
+        at = &(*at)->next;
+    *at = box->next;
+    cay_close_fd(&box->stop_fd);
+    d->box_count--;
+    free(box);
+}
+
+struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid)
+{
+    for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
+        for (struct cay_box *box = d->boxes[i]; box; box = box->next)
+            if (box->record.running && box->record.pid == pid && box->source.fd < 0)
+                return box;
+    return NULL;
+}
+
+/* ---- small steps ---- */
+
+static int save(struct cay_dispatcher *d, struct cay_box *box, struct cay_error *err)
+{
+    CAY_AUTO_FD int dir = openat(d->engine.boxes_fd, box->record.entry.id,
+                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open %s", box->record.entry.id);
+    return cay_box_save(dir, &box->record, err);
+}
+
+static int connect_pid1(struct cay_dispatcher *d, const char *id, int *fd_out,
+                        struct cay_error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    CAY_AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/%s/init.sock",
+             d->engine.boxes_fd, id);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach pid 1 of %s", id);
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+static void finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err)
+{
+    struct cay_pending *p = box->current;
+    box->current = NULL;
+    if (p)
+        cay_dispatcher_answer(d, p, err, NULL, 0, -1);
+}
+
+/* ---- CONNECT ---- */
+
+static size_t pack_image(const struct cay_image *image, char *out, size_t size)
+{
+    struct cay_engine_image head = {0};
+    size_t len = sizeof head;
+    bool root =
+        !*image->user || strcmp(image->user, "root") == 0 || strncmp(image->user, "0", 1) == 0;
+    cay_str_copy(head.user, sizeof head.user, root ? CAY_DEFAULT_USER : image->user);
+    cay_str_copy(head.workdir, sizeof head.workdir,
+                 *image->workdir ? image->workdir : CAY_DEFAULT_WORKDIR);
+    for (size_t i = 0; i < image->env.count; i++) {
+        size_t n = strlen(image->env.at[i]) + 1;
+        if (len + n > size)
+            break; /* an image with more environment than a message: the rest is left out */
+        memcpy(out + len, image->env.at[i], n);
+        len += n;
+        head.env_count++;
+    }
+    head.env_len = (uint32_t)(len - sizeof head);
+    memcpy(out, &head, sizeof head);
+    return len;
+}
+
+static void answer_connected(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_error err;
+    struct cay_image image;
+    char *text, path[64], packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
+
+    snprintf(path, sizeof path, "%s/image", box->record.entry.id);
+    int r = cay_path_read(d->engine.boxes_fd, path, 64 * 1024, &a, &text, NULL, &err);
+    if (r == 0)
+        r = cay_image_parse(&a, text, &image, &err);
+    if (r == 0)
+        r = connect_pid1(d, box->record.entry.id, &fd, &err);
+    if (r < 0) {
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+        return;
+    }
+    size_t len = pack_image(&image, packed, sizeof packed);
+    cay_dispatcher_answer(d, p, NULL, packed, len, fd);
+}
+
+/* ---- STOP, DESTROY ---- */
+
+static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
+{
+    (void)kill(box->record.pid, SIGKILL); /* everything in its pid namespace goes with it */
+    cay_cgroup_kill(&d->engine.cgroups, box->record.entry.id);
+    box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
+}
+
+static void begin_stop(struct cay_dispatcher *d, struct cay_box *box, uint32_t grace_ms)
+{
+    struct cay_error err;
+    struct cay_init_request stop = {
+        .version = CAY_INIT_VERSION, .op = CAY_INIT_STOP, .grace_ms = grace_ms};
+
+    box->record.intent = CAY_INTENT_STOP;
+    int r = save(d, box, &err);
+    if (r < 0) {
+        box->record.intent = CAY_INTENT_NONE;
+        finish(d, box, &err);
+        return;
+    }
+    if (connect_pid1(d, box->record.entry.id, &box->stop_fd, &err) < 0 ||
+        cay_packet_send(box->stop_fd, &stop, sizeof stop, NULL, 0, NULL, 0) < 0)
+        begin_kill(d, box); /* a pid 1 that does not listen cannot be asked */
+    else
+        box->deadline_ms = cay_clock_mono_ms() + grace_ms + STOP_EXTRA_MS;
+}
+
+static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
+{
+    struct cay_error err;
+    box->record.intent = CAY_INTENT_DESTROY;
+    int r = save(d, box, &err);
+    if (r < 0) {
+        box->record.intent = CAY_INTENT_NONE;
+        finish(d, box, &err);
+        return;
+    }
+    cay_crash_point("delete-intent-written");
+    if (!box->record.running) {
+        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+        return;
+    }
+    begin_kill(d, box);
+    cay_crash_point("delete-killed");
+}
+
+/* ---- a request begins ---- */
+
+static int check_state(const struct cay_box *box, enum cay_engine_op op, struct cay_error *err)
+{
+    if ((op == CAY_ENGINE_CONNECT || op == CAY_ENGINE_USAGE) && !box->record.running)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
+    return 0;
+}
+
+static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
+{
+    struct cay_error err;
+    struct cay_usage usage;
+    bool running = box->record.running;
+
+    if (check_state(box, (enum cay_engine_op)p->request.op, &err) < 0) {
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+        return;
+    }
+    switch ((enum cay_engine_op)p->request.op) {
+    case CAY_ENGINE_CREATE: /* repeated: finds the first one */
+    case CAY_ENGINE_START:
+        if (running) {
+            answer_connected(d, box, p);
+            return;
+        }
+        box->current = p;
+        cay_jobs_add(d, box, CAY_JOB_START);
+        return;
+    case CAY_ENGINE_STOP:
+        if (!running) {
+            cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
+            return;
+        }
+        box->current = p;
+        begin_stop(d, box, p->request.grace_ms);
+        return;
+    case CAY_ENGINE_DESTROY:
+        box->current = p;
+        begin_destroy(d, box);
+        return;
+    case CAY_ENGINE_CONNECT:
+        answer_connected(d, box, p);
+        return;
+    case CAY_ENGINE_USAGE:
+        cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
+        cay_dispatcher_answer(d, p, NULL, &usage, sizeof usage, -1);
+        return;
+    default:
+        cay_fail(&err, CAY_ERR_INVALID, "no operation %u", p->request.op);
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+    }
+}
+
+static void begin_next(struct cay_dispatcher *d, struct cay_box *box)
+{
+    while (!box->current && !box->job && box->queue) {
+        struct cay_pending *p = box->queue;
+        box->queue = p->next;
+        p->next = NULL;
+        begin(d, box, p);
+    }
+}
+
+static void enqueue(struct cay_box *box, struct cay_pending *p)
+{
+    struct cay_pending **at = &box->queue;
+    while (*at)
+        at = &(*at)->next;
+    *at = p;
+}
+
+/* What only looks does not wait behind what changes. */
+static bool only_looks(const struct cay_pending *p)
+{
+    return p->request.op == CAY_ENGINE_CONNECT || p->request.op == CAY_ENGINE_USAGE;
+}
+
+void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)
+{
+    struct cay_error err;
+    struct cay_box *box = cay_boxes_find(d, p->request.id);
+
+    if (!box && p->request.op == CAY_ENGINE_CREATE) {
+        box = cay_boxes_add(d, p->request.id);
+        box->current = p;
+        cay_jobs_add(d, box, CAY_JOB_CREATE);
+    } else if (!box && p->request.op == CAY_ENGINE_DESTROY) {
+        cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
+    } else if (!box) {
+        cay_fail(&err, CAY_ERR_NOT_FOUND, "the engine knows no %s", p->request.id);
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+    } else if (only_looks(p) || (!box->current && !box->job)) {
+        begin(d, box, p);
+    } else {
+        enqueue(box, p);
+    }
+}
+
+void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char *id,
+                    const char *image)
+{
+    struct cay_pending *p = calloc(1, sizeof *p);
+    if (!p)
+        abort();
+    p->client = -1;
+    p->request = (struct cay_engine_request){.version = CAY_ENGINE_VERSION,
+                                             .op = op,
+                                             .memory_bytes = CAY_MIN_MEMORY_BYTES,
+                                             .cpu_milli = 1000,
+                                             .pids = 16,
+                                             .grace_ms = CAY_DEFAULT_GRACE_MS};
+    cay_str_copy(p->request.id, sizeof p->request.id, id);
+    cay_str_copy(p->request.image, sizeof p->request.image, image ? image : "");
+    cay_str_copy(p->request.hostname, sizeof p->request.hostname, "trial");
+    cay_boxes_take(d, p);
+}
+
+/* ---- a job is done ---- */
+
+static bool died_early(struct cay_dispatcher *d, pid_t pid, int *status_out)
+{
+    for (size_t i = 0; i < CAY_COUNT(d->early); i++)
+        if (d->early[i].pid == pid) {
+            *status_out = d->early[i].status;
+            d->early[i].pid = 0;
+            return true;
+        }
+    return false;
+}
+
+static void came_up(struct cay_dispatcher *d, struct cay_box *box,
+                    const struct cay_job_reply *reply)
+{
+    struct cay_pending *p = box->current;
+    int status;
+    struct cay_engine_entry *e = &box->record.entry;
+
+    box->current = NULL;
+    box->record.running = true;
+    box->record.intent = CAY_INTENT_NONE;
+    box->record.pid = reply->pid;
+    box->record.start_ticks = reply->start_ticks;
+    cay_str_copy(box->record.boot_id, sizeof box->record.boot_id, d->engine.boot_id);
+    e->state = CAY_ENGINE_RUNNING;
+    e->started_at_ms = reply->started_at_ms;
+    e->ended_at_ms = 0;
+    e->exit_code = e->signal = -1;
+    e->reason[0] = 0;
+    if (died_early(d, reply->pid, &status)) {
+        box->current = p; /* its answer comes when the rest is cleared away */
+        cay_boxes_died(d, box, true, status);
+        return;
+    }
+    cay_crash_point("create-engine-answers");
+    answer_connected(d, box, p);
+}
+
+/* It is gone. Those who waited for it begin anew, without it. */
+static void forget(struct cay_dispatcher *d, struct cay_box *box)
+{
+    struct cay_pending *queue = box->queue;
+    drop(d, box);
+    while (queue) {
+        struct cay_pending *p = queue;
+        queue = p->next;
+        p->next = NULL;
+        cay_boxes_take(d, p);
+    }
+    cay_trash_empty(d);
+}
+
+void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
+                        const struct cay_job_reply *reply)
+{
+    struct cay_error err = reply->err;
+    static const char not_found[] = "IMAGE_NOT_FOUND";
+    uint32_t job = box->job;
+
+    err.name = strcmp(reply->err_name, not_found) == 0 ? not_found : NULL;
+    box->job = 0;
+    if ((job == CAY_JOB_CREATE || job == CAY_JOB_START) && reply->code == 0) {
+        came_up(d, box, reply);
+    } else if (job == CAY_JOB_CREATE || (job == CAY_JOB_REMOVE && reply->code == 0)) {
+        if (job == CAY_JOB_CREATE && box->current && box->current->client < 0)
+            d->broken = err; /* the trial */
+        finish(d, box, reply->code < 0 ? &err : NULL);
+        forget(d, box);
+        return;
+    } else {
+        bool up = box->current && (box->current->request.op == CAY_ENGINE_CREATE ||
+                                   box->current->request.op == CAY_ENGINE_START);
+        if (up && reply->code == 0)
+            cay_fail(&err, CAY_ERR_PROVIDER, "the sandbox died as soon as it ran");
+        finish(d, box, up || reply->code < 0 ? &err : NULL);
+    }
+    begin_next(d, box);
+}
+
+/* ---- death ---- */
+
+static const char *why(const struct cay_box *box, bool known, int status)
+{
+    if (box->record.intent == CAY_INTENT_DESTROY)
+        return "deleted";
+    if (box->record.intent == CAY_INTENT_STOP)
+        return "stopped";
+    if (known && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && box->record.entry.oom_kills)
+        return "oom";
+    if (known && WIFSIGNALED(status))
+        return "signal";
+    return known ? "exited" : "error";
+}
+
+void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status)
+{
+    struct cay_error err;
+    struct cay_usage usage;
+    struct cay_engine_entry *e = &box->record.entry;
+
+    if (box->source.fd >= 0) {
+        cay_dispatcher_unwatch(d, &box->source);
+        cay_close_fd(&box->source.fd);
+    }
+    cay_close_fd(&box->stop_fd);
+    box->deadline_ms = 0;
+    cay_cgroup_usage(&d->engine.cgroups, e->id, &usage);
+    e->cpu_us = usage.cpu_us;
+    e->memory_peak_bytes = usage.memory_peak_bytes;
+    e->oom_kills = usage.oom_kills;
+    e->ended_at_ms = cay_clock_ms();
+    e->state = CAY_ENGINE_STOPPED;
+    e->exit_code = known && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    e->signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+    cay_str_copy(e->reason, sizeof e->reason, why(box, known, status));
+    box->record.running = false;
+    cay_crash_point("delete-reaped");
+    if (save(d, box, &err) < 0)
+        cay_log_error(&err, "cannot record the end of %s", e->id);
+    if (box->record.intent == CAY_INTENT_NONE)
+        cay_dispatcher_event(d, e);
+    cay_jobs_add(d, box, box->record.intent == CAY_INTENT_DESTROY ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
+}
+
+/* ---- time ---- */
+
+void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
+{
+    struct cay_error err;
+    for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
+        for (struct cay_box *box = d->boxes[i]; box; box = box->next) {
+            if (!box->deadline_ms || now_ms < box->deadline_ms || !box->record.running)
+                continue;
+            if (box->record.intent == CAY_INTENT_STOP && box->stop_fd >= 0) {
+                cay_close_fd(&box->stop_fd);
+                begin_kill(d, box);
+                continue;
+            }
+            box->deadline_ms = 0;
+            cay_fail(&err, CAY_ERR_TIMEOUT, "%s does not die", box->record.entry.id);
+            finish(d, box, &err); /* its death is still waited for, and cleared away */
+        }
+}
+
+void cay_boxes_destroy_all(struct cay_dispatcher *d)
+{
+    for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
+        for (struct cay_box *box = d->boxes[i], *next; box; box = next) {
+            next = box->next;
+            cay_boxes_wish(d, CAY_ENGINE_DESTROY, box->record.entry.id, NULL);
+        }
+}

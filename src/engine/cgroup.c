@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/cgroup.h"
+#include "base/path.h"
+#include "model/limits.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+static const char *const controller_names[CAY_CG_COUNT] = {"memory", "cpu", "cpuacct", "pids",
+                                                           "unified"};
+
+const char *cay_controller_name(enum cay_controller controller)
+{
+    return controller_names[controller];
+}
+
+/* ---- small files ---- */
+
+static int write_at(int dirfd, const char *name, const char *text)
+{
+    CAY_AUTO_FD int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    ssize_t n = write(fd, text, strlen(text));
+    return n == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+static int write_number(int dirfd, const char *name, uint64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    return write_at(dirfd, name, text);
+}
+
+static bool read_at(int dirfd, const char *name, char *text, size_t size)
+{
+    CAY_AUTO_FD int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+    text[n > 0 ? n : 0] = 0;
+    return n >= 0;
+}
+
+static uint64_t read_number(int dirfd, const char *name)
+{
+    char text[64];
+    return read_at(dirfd, name, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+}
+
+/* The number behind a key in a file of "key value" lines. */
+static uint64_t read_keyed(int dirfd, const char *name, const char *key)
+{
+    char text[1024];
+    size_t len = strlen(key);
+    if (!read_at(dirfd, name, text, sizeof text))
+        return 0;
+    for (char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, key, len) == 0 && line[len] == ' ')
+            return strtoull(line + len + 1, NULL, 10);
+    }
+    return 0;
+}
+
+/* ---- finding the trees ---- */
+
+struct mount_line {
+    char root[256], point[256], type[32], options[256];
+};
+
+static bool parse_mount(const char *line, struct mount_line *out)
+{
+    const char *dash = strstr(line, " - ");
+    return dash && sscanf(line, "%*s %*s %*s %255s %255s", out->root, out->point) == 2 &&
+           sscanf(dash, " - %31s %*s %255s", out->type, out->options) == 2;
+}
+
+static bool has_option(const char *options, const char *wanted)
+{
+    size_t len = strlen(wanted);
+    for (const char *at = options; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, wanted, len) == 0 && (at[len] == ',' || at[len] == 0))
+            return true;
+    }
+    return false;
+}
+
+static int open_parent(const char *point, const char *instance, int *fd_out, struct cay_error *err)
+{
+    char name[32];
+    CAY_AUTO_FD int top = open(point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the cgroup tree %s", point);
+    snprintf(name, sizeof name, "cay-%s", instance);
+    return cay_path_open_dir(top, name, 0755, fd_out, err);
+}
+
+static int add_tree(struct cay_cgroups *c, const struct mount_line *m, const char *instance,
+                    struct cay_error *err)
+{
+    bool v2 = strcmp(m->type, "cgroup2") == 0;
+    int wanted = v2 ? 1 << CAY_CG_UNIFIED : 0;
+
+    for (int i = 0; !v2 && i < CAY_CG_UNIFIED; i++)
+        if (has_option(m->options, controller_names[i]))
+            wanted |= 1 << i;
+    for (int i = 0; i < CAY_CG_COUNT; i++)
+        if (c->of[i] >= 0)
+            wanted &= ~(1 << i); /* the same tree, mounted a second time */
+    if (!wanted || c->tree_count == CAY_CG_COUNT)
+        return 0;
+    if (v2) {
+        /* Controllers that live in v2 must be handed down. They are tried one by one, since one
+         * that is bound to v1 refuses the whole line. */
+        CAY_AUTO_FD int top = open(m->point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        (void)write_at(top, "cgroup.subtree_control", "+memory");
+        (void)write_at(top, "cgroup.subtree_control", "+cpu");
+        (void)write_at(top, "cgroup.subtree_control", "+pids");
+    }
+    struct cay_hierarchy *tree = &c->trees[c->tree_count];
+    int r = open_parent(m->point, instance, &tree->parent_fd, err);
+    if (r < 0)
+        return r;
+    tree->v2 = v2;
+    snprintf(tree->name, sizeof tree->name, "%.15s", strrchr(m->point, '/') + 1);
+    for (int i = 0; i < CAY_CG_COUNT; i++)
+        if (wanted & 1 << i)
+            c->of[i] = c->tree_count;
+    c->tree_count++;
+    return 0;
+}
+
+/* On a v2 host the controllers are in the unified tree. */
+static void find_v2_controllers(struct cay_cgroups *c)
+{
+    char text[256];
+    int unified = c->of[CAY_CG_UNIFIED];
+    if (unified < 0)
+        return;
+    int fd = c->trees[unified].parent_fd;
+    if (!read_at(fd, "cgroup.controllers", text, sizeof text))
+        return;
+    text[strcspn(text, "\n")] = 0;
+    for (char *space = text; (space = strchr(space, ' ')); space++)
+        *space = ',';
+    for (int i = 0; i < CAY_CG_UNIFIED; i++) {
+        char enable[32];
+        const char *name = i == CAY_CG_CPUACCT ? "cpu" : controller_names[i];
+        if (c->of[i] >= 0 || !has_option(text, name))
+            continue;
+        snprintf(enable, sizeof enable, "+%s", name);
+        if (write_at(fd, "cgroup.subtree_control", enable) == 0)
+            c->of[i] = unified;
+    }
+    if (c->of[CAY_CG_CPUACCT] < 0)
+        c->of[CAY_CG_CPUACCT] = unified; /* cpu.stat is there without any controller */
+}
+
+static int tree_fd(const struct cay_cgroups *c, enum cay_controller controller, bool *v2_out)
+{
+    int at = c->of[controller];
+    if (at < 0)
+        return -1;
+    *v2_out = c->trees[at].v2;
+    return c->trees[at].parent_fd;
+}
+
+/* All sandboxes together leave the host 15 % of its memory and 20 % of its pids. */
+static void limit_parent(const struct cay_cgroups *c)
+{
+    struct sysinfo info;
+    char text[32] = "";
+    bool v2 = false;
+    CAY_AUTO_FD int proc = open("/proc/sys/kernel", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int memory = tree_fd(c, CAY_CG_MEMORY, &v2);
+
+    (void)sysinfo(&info);
+    if (memory >= 0 && !v2)
+        (void)write_number(memory, "memory.use_hierarchy", 1); /* always so on newer kernels */
+    if (memory >= 0)
+        (void)write_number(memory, v2 ? "memory.max" : "memory.limit_in_bytes",
+                           (uint64_t)info.totalram * info.mem_unit / 100 * 85);
+    int pids = tree_fd(c, CAY_CG_PIDS, &v2);
+    if (pids >= 0 && read_at(proc, "pid_max", text, sizeof text))
+        (void)write_number(pids, "pids.max", strtoull(text, NULL, 10) / 10 * 8);
+}
+
+int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_error *err)
+{
+    char line[2048];
+    *c = (struct cay_cgroups){.of = {-1, -1, -1, -1, -1}};
+    FILE *f = fopen("/proc/self/mountinfo", "re");
+    if (!f)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read /proc/self/mountinfo");
+    int r = 0;
+    while (r == 0 && fgets(line, sizeof line, f)) {
+        struct mount_line m;
+        if (parse_mount(line, &m) && strncmp(m.type, "cgroup", 6) == 0)
+            r = add_tree(c, &m, instance, err);
+    }
+    fclose(f);
+    if (r < 0)
+        return r;
+    find_v2_controllers(c);
+    limit_parent(c);
+    return 0;
+}
+
+bool cay_cgroups_lacks(const struct cay_cgroups *c, enum cay_controller controller)
+{
+    return c->of[controller] < 0;
+}
+
+/* ---- one sandbox ---- */
+
+static int open_box(const struct cay_cgroups *c, enum cay_controller controller, const char *id,
+                    bool *v2_out)
+{
+    int parent = tree_fd(c, controller, v2_out);
+    return parent < 0 ? -1 : openat(parent, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int set_memory(const struct cay_cgroups *c, const char *id, uint64_t bytes,
+                      struct cay_error *err)
+{
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_MEMORY, id, &v2);
+    if (fd < 0)
+        return 0;
+    if (write_number(fd, v2 ? "memory.max" : "memory.limit_in_bytes", bytes) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit memory to %llu bytes",
+                              (unsigned long long)bytes);
+    /* Swap off; kernels without swap accounting do not have the file. */
+    (void)(v2 ? write_number(fd, "memory.swap.max", 0)
+              : write_number(fd, "memory.memsw.limit_in_bytes", bytes));
+    return 0;
+}
+
+static int set_cpu(const struct cay_cgroups *c, const char *id, uint32_t milli,
+                   struct cay_error *err)
+{
+    char text[64];
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_CPU, id, &v2);
+    if (fd < 0)
+        return 0;
+    snprintf(text, sizeof text, v2 ? "%u 100000" : "%u", milli * 100);
+    if (write_at(fd, v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit cpu to %u/1000", milli);
+    return 0;
+}
+
+static int set_pids(const struct cay_cgroups *c, const char *id, uint32_t pids,
+                    struct cay_error *err)
+{
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_PIDS, id, &v2);
+    if (fd >= 0 && write_number(fd, "pids.max", pids) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit processes to %u", pids);
+    return 0;
+}
+
+int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
+                    struct cay_error *err)
+{
+    for (int i = 0; i < c->tree_count; i++)
+        if (mkdirat(c->trees[i].parent_fd, id, 0755) < 0 && errno != EEXIST)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a cgroup in %s",
+                                  c->trees[i].name);
+    int r = set_memory(c, id, l->memory_bytes, err);
+    if (r == 0)
+        r = set_cpu(c, id, l->cpu_milli, err);
+    if (r == 0)
+        r = set_pids(c, id, l->pids, err);
+    return r;
+}
+
+int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id)
+{
+    bool v2 = false;
+    return open_box(c, CAY_CG_UNIFIED, id, &v2);
+}
+
+int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
+                     struct cay_error *err)
+{
+    for (int i = 0; i < c->tree_count; i++) {
+        char name[64];
+        if (c->trees[i].v2 && !v2_too)
+            continue;
+        snprintf(name, sizeof name, "%s/cgroup.procs", id);
+        if (write_at(c->trees[i].parent_fd, name, "0") < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the cgroup in %s",
+                                  c->trees[i].name);
+    }
+    return 0;
+}
+
+void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
+{
+    bool v2 = false;
+    *out = (struct cay_usage){0};
+    CAY_AUTO_FD int memory = open_box(c, CAY_CG_MEMORY, id, &v2);
+    if (memory >= 0) {
+        out->memory_bytes = read_number(memory, v2 ? "memory.current" : "memory.usage_in_bytes");
+        out->memory_peak_bytes =
+            read_number(memory, v2 ? "memory.peak" : "memory.max_usage_in_bytes");
+        out->oom_kills =
+            read_keyed(memory, v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+    }
+    CAY_AUTO_FD int cpu = open_box(c, CAY_CG_CPUACCT, id, &v2);
+    if (cpu >= 0)
+        out->cpu_us = v2 ? read_keyed(cpu, "cpu.stat", "usage_usec")
+                         : read_number(cpu, "cpuacct.usage") / 1000;
+    CAY_AUTO_FD int pids = open_box(c, CAY_CG_PIDS, id, &v2);
+    if (pids >= 0)
+        out->pids = (uint32_t)read_number(pids, "pids.current");
+}
+
+void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)
+{
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_UNIFIED, id, &v2);
+    if (fd >= 0)
+        (void)write_at(fd, "cgroup.kill", "1"); /* pid 1's own death does the same, later */
+}
+
+int cay_cgroup_remove(const struct cay_cgroups *c, const char *id, struct cay_error *err)
+{
+    int busy = 0;
+    for (int i = 0; i < c->tree_count; i++)
+        if (unlinkat(c->trees[i].parent_fd, id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+            busy = errno;
+    errno = busy;
+    return busy ? cay_fail_errno(err, CAY_ERR_CONFLICT, "cannot remove the cgroup of %s", id) : 0;
+}
+
+void cay_cgroups_close(struct cay_cgroups *c, const char *instance, bool remove)
+{
+    for (int i = 0; i < c->tree_count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "../cay-%s", instance);
+        if (remove)
+            (void)unlinkat(c->trees[i].parent_fd, name, AT_REMOVEDIR); /* sandboxes left: stays */
+        cay_close_fd(&c->trees[i].parent_fd);
+    }
+    c->tree_count = 0;
+}

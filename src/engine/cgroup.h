@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits and usage of a sandbox, on cgroup v2, v1, or both side by side.
+ *
+ * A hierarchy is a mounted cgroup tree. On a v2 host there is one; on a v1 host one per controller,
+ * and often an empty v2 tree beside them, which still kills and freezes. A sandbox has a directory
+ * of its own, cay-<instance>/<id>, in each hierarchy that has something we use. */
+#pragma once
+#include "base/error.h"
+#include "base/id.h"
+#include "model/sandbox.h"
+
+enum cay_controller {
+    CAY_CG_MEMORY,
+    CAY_CG_CPU,
+    CAY_CG_CPUACCT,
+    CAY_CG_PIDS,
+    CAY_CG_UNIFIED, /* the v2 tree itself: kill, freeze */
+    CAY_CG_COUNT,
+};
+
+struct cay_hierarchy {
+    int parent_fd; /* cay-<instance> */
+    bool v2;
+    char name[16]; /* for messages */
+};
+
+struct cay_cgroups {
+    struct cay_hierarchy trees[CAY_CG_COUNT];
+    int tree_count;
+    int of[CAY_CG_COUNT]; /* which tree has that controller; -1 none */
+};
+
+struct cay_cgroup_limits {
+    uint64_t memory_bytes;
+    uint32_t cpu_milli, pids;
+};
+
+/* Finds the trees in /proc/self/mountinfo and makes our parent in each, with limits for the sum of
+ * all sandboxes. A missing controller is not an error here: see cay_cgroups_lacks. */
+int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_error *err);
+bool cay_cgroups_lacks(const struct cay_cgroups *c, enum cay_controller controller);
+const char *cay_controller_name(enum cay_controller controller);
+
+/* Makes the sandbox's directories and writes its limits. What exists is taken as it is. */
+int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
+                    struct cay_error *err);
+/* The v2 directory for CLONE_INTO_CGROUP, or -1. The caller closes it. */
+int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id);
+/* Moves the calling process into the v1 trees (v2 was done by the clone). */
+int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
+                     struct cay_error *err);
+void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
+/* SIGKILL to whatever is still in it (v2), best effort. */
+void cay_cgroup_kill(const struct cay_cgroups *c, const char *id);
+/* Gone is fine. CAY_ERR_CONFLICT while a process is still in it. */
+int cay_cgroup_remove(const struct cay_cgroups *c, const char *id, struct cay_error *err);
+/* Our parents, when no sandbox is left. */
+void cay_cgroups_close(struct cay_cgroups *c, const char *instance, bool remove);

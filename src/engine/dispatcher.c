@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's loop: clients, signals, time. Nothing here waits, and nothing a client sends is
+ * believed: ids, names and numbers are checked before anything is done with them. */
+#include "engine/dispatcher.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define TICK_MS 250
+#define TRIAL_ID "sb-00000000000000trial0"
+
+void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = s};
+    if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, s->fd, &ev) < 0)
+        cay_log_warn("epoll: %s", strerror(errno));
+}
+
+void cay_dispatcher_unwatch(struct cay_dispatcher *d, struct cay_source *s)
+{
+    (void)epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL); /* it may have gone already */
+}
+
+/* ---- answers ---- */
+
+static void close_client(struct cay_dispatcher *d, struct cay_client *c)
+{
+    cay_dispatcher_unwatch(d, &c->source);
+    cay_close_fd(&c->source.fd);
+    c->used = false;
+}
+
+void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
+                           const struct cay_error *err, const void *data, size_t len, int fd)
+{
+    struct cay_client *c = p->client < 0 ? NULL : &d->clients[p->client];
+    struct cay_engine_reply reply = {.version = CAY_ENGINE_VERSION, .len = (uint32_t)len};
+    if (c && c->used && c->serial == p->serial) {
+        if (err) {
+            reply.code = err->code;
+            cay_str_copy(reply.name, sizeof reply.name, err->name ? err->name : "");
+            cay_str_copy(reply.msg, sizeof reply.msg, err->msg);
+            cay_str_copy(reply.cause, sizeof reply.cause, err->cause);
+        }
+        c->busy = false;
+        if (cay_packet_send(c->source.fd, &reply, sizeof reply, data, len, &fd, fd >= 0) < 0)
+            close_client(d, c);
+    } else if (p->client < 0 && err) {
+        cay_log_error(err, "%s: the engine's own wish failed", p->request.id);
+    }
+    free(p);
+}
+
+void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entry *e)
+{
+    for (int i = 0; i < CAY_MAX_CLIENTS; i++)
+        if (d->clients[i].used && d->clients[i].events)
+            (void)cay_packet_send(d->clients[i].source.fd, e, sizeof *e, NULL, 0, NULL, 0);
+}
+
+static int list_boxes(struct cay_dispatcher *d, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = memfd_create("list", MFD_CLOEXEC);
+    FILE *f = fd < 0 ? NULL : fdopen(dup(fd), "w");
+    if (!f)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a list");
+    for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
+        for (struct cay_box *box = d->boxes[i]; box; box = box->next)
+            if (box->job != CAY_JOB_CREATE && strcmp(box->record.entry.id, TRIAL_ID) != 0)
+                fwrite(&box->record.entry, sizeof box->record.entry, 1, f);
+    if (fclose(f) != 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a list");
+    return cay_take_fd(&fd);
+}
+
+static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
+{
+    static const struct {
+        enum cay_controller controller;
+        const char *what;
+    } limits[] = {
+        {CAY_CG_MEMORY, "memory limit"}, {CAY_CG_CPU, "cpu limit"}, {CAY_CG_PIDS, "process limit"}};
+    struct cay_engine_hello hello = {.version = CAY_VERSION};
+    struct cay_engine_problem problem;
+    size_t len = sizeof hello;
+    int unified = d->engine.cgroups.of[CAY_CG_MEMORY];
+
+    hello.cgroup_version = unified >= 0 && d->engine.cgroups.trees[unified].v2 ? 2 : 1;
+    if (d->broken.code) {
+        problem = (struct cay_engine_problem){.what = "sandbox", .fatal = 1};
+        snprintf(problem.why, sizeof problem.why, "%s%s%.80s", d->broken.msg,
+                 *d->broken.cause ? ": " : "", d->broken.cause);
+        snprintf(problem.fix, sizeof problem.fix,
+                 "run `cay doctor` as root; the engine needs root and Linux 6.1 or newer with "
+                 "overlayfs, user, net and cgroup namespaces");
+        memcpy(out + len, &problem, sizeof problem);
+        len += sizeof problem;
+        hello.problem_count++;
+    }
+    for (size_t i = 0; i < CAY_COUNT(limits) && len + sizeof problem <= size; i++) {
+        if (d->broken.code || !cay_cgroups_lacks(&d->engine.cgroups, limits[i].controller))
+            continue;
+        problem = (struct cay_engine_problem){0};
+        snprintf(problem.what, sizeof problem.what, "%s", limits[i].what);
+        snprintf(problem.why, sizeof problem.why, "the host has no cgroup controller %s",
+                 cay_controller_name(limits[i].controller));
+        snprintf(problem.fix, sizeof problem.fix, "mount cgroup2 on /sys/fs/cgroup with it");
+        memcpy(out + len, &problem, sizeof problem);
+        len += sizeof problem;
+        hello.problem_count++;
+    }
+    memcpy(out, &hello, sizeof hello);
+    return len;
+}
+
+/* ---- requests ---- */
+
+static bool terminated(const char *s, size_t size)
+{
+    return memchr(s, 0, size) != NULL;
+}
+
+static int check(const struct cay_dispatcher *d, const struct cay_client *c,
+                 const struct cay_engine_request *rq, struct cay_error *err)
+{
+    bool up = rq->op == CAY_ENGINE_CREATE || rq->op == CAY_ENGINE_START;
+    bool has_id = rq->op >= CAY_ENGINE_CREATE && rq->op <= CAY_ENGINE_USAGE;
+
+    if (rq->version != CAY_ENGINE_VERSION)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "message version %u is not ours", rq->version);
+    if (!terminated(rq->id, sizeof rq->id) || !terminated(rq->image, sizeof rq->image) ||
+        !terminated(rq->hostname, sizeof rq->hostname))
+        return cay_fail(err, CAY_ERR_INVALID, "a string without its end");
+    if (has_id && (!cay_id_is_sandbox(rq->id) || strcmp(rq->id, TRIAL_ID) == 0))
+        return cay_fail(err, CAY_ERR_INVALID, "not a sandbox id");
+    if (rq->op == CAY_ENGINE_DOWN && c->uid != 0)
+        return cay_fail(err, CAY_ERR_FORBIDDEN, "only root may end every sandbox");
+    if (rq->op == CAY_ENGINE_STOP && rq->grace_ms > CAY_MAX_GRACE_MS)
+        return cay_fail(err, CAY_ERR_INVALID, "grace of %u ms", rq->grace_ms);
+    if (!up)
+        return 0;
+    if (d->broken.code) {
+        *err = d->broken;
+        err->code = CAY_ERR_UNAVAILABLE;
+        return err->code;
+    }
+    if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image) ||
+        rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
+        rq->cpu_milli > CAY_MAX_CPU_MILLI || rq->pids < 8)
+        return cay_fail(err, CAY_ERR_INVALID, "limits out of bounds");
+    return 0;
+}
+
+static void take_request(struct cay_dispatcher *d, struct cay_client *c,
+                         const struct cay_engine_request *rq)
+{
+    struct cay_error err;
+    char text[CAY_MESSAGE_MAX / 2];
+    struct cay_pending *p = calloc(1, sizeof *p);
+    if (!p)
+        abort();
+    *p = (struct cay_pending){*rq, (int)(c - d->clients), c->serial, NULL};
+    c->busy = true;
+    if (check(d, c, rq, &err) < 0) {
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+        return;
+    }
+    switch ((enum cay_engine_op)rq->op) {
+    case CAY_ENGINE_HELLO:
+        cay_dispatcher_answer(d, p, NULL, text, describe(d, text, sizeof text), -1);
+        return;
+    case CAY_ENGINE_LIST: {
+        CAY_AUTO_FD int fd = list_boxes(d, &err);
+        cay_dispatcher_answer(d, p, fd < 0 ? &err : NULL, NULL, 0, fd);
+        return;
+    }
+    case CAY_ENGINE_EVENTS:
+        cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
+        c->events = true;
+        return;
+    case CAY_ENGINE_DOWN:
+        d->down_client = p->client;
+        free(p);
+        cay_boxes_destroy_all(d);
+        return;
+    default:
+        cay_boxes_take(d, p);
+    }
+}
+
+static void read_client(struct cay_dispatcher *d, struct cay_client *c)
+{
+    struct cay_engine_request rq;
+    ssize_t n = cay_packet_recv(c->source.fd, &rq, sizeof rq, NULL, 0, NULL);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n != sizeof rq || c->busy) { /* gone, or does not keep to one request at a time */
+        close_client(d, c);
+        return;
+    }
+    take_request(d, c, &rq);
+}
+
+static void accept_client(struct cay_dispatcher *d)
+{
+    struct ucred who;
+    socklen_t len = sizeof who;
+    CAY_AUTO_FD int fd = accept4(d->listener.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
+        return;
+    if (who.uid != 0 && who.uid != d->engine.cfg->server_uid)
+        return;
+    for (int i = 0; i < CAY_MAX_CLIENTS; i++)
+        if (!d->clients[i].used) {
+            d->clients[i] = (struct cay_client){
+                {CAY_FROM_CLIENT, cay_take_fd(&fd)}, true, false, false, who.uid, ++d->serial};
+            cay_dispatcher_watch(d, &d->clients[i].source, EPOLLIN);
+            return;
+        }
+}
+
+/* ---- signals and time ---- */
+
+static void reap(struct cay_dispatcher *d)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        struct cay_box *box = cay_boxes_of_pid(d, pid);
+        if (box)
+            cay_boxes_died(d, box, true, status);
+        else if (!cay_jobs_child_died(d, pid))
+            d->early[d->early_at++ % CAY_COUNT(d->early)] = (struct cay_reaped){pid, status};
+    }
+}
+
+static void read_signals(struct cay_dispatcher *d)
+{
+    struct signalfd_siginfo si;
+    while (read(d->signals.fd, &si, sizeof si) == sizeof si) {
+        if (si.ssi_signo == SIGCHLD)
+            reap(d);
+        else
+            d->stop = true;
+    }
+}
+
+static void tick(struct cay_dispatcher *d)
+{
+    int64_t now = cay_clock_mono_ms();
+    cay_jobs_tick(d, now);
+    cay_boxes_tick(d, now);
+    if (d->down_client >= 0 && d->box_count == 0 && d->trash_pid <= 0) {
+        struct cay_pending *p = calloc(1, sizeof *p);
+        if (!p)
+            abort();
+        p->client = d->down_client;
+        p->serial = d->clients[p->client].serial;
+        d->down_client = -1;
+        cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
+    }
+}
+
+static void wake(struct cay_dispatcher *d, struct cay_source *s)
+{
+    switch (s->kind) {
+    case CAY_FROM_LISTENER:
+        accept_client(d);
+        break;
+    case CAY_FROM_SIGNALS:
+        read_signals(d);
+        break;
+    case CAY_FROM_CLIENT:
+        read_client(d, (struct cay_client *)s);
+        break;
+    case CAY_FROM_SPAWNER:
+        cay_jobs_spawner_ready(d, (struct cay_spawner *)s);
+        break;
+    case CAY_FROM_FILLER:
+        cay_jobs_berth_ready(d);
+        break;
+    case CAY_FROM_PIDFD:
+        cay_boxes_died(d, (struct cay_box *)s, false, 0);
+        break;
+    }
+}
+
+static int open_loop(struct cay_dispatcher *d, int listen_fd, struct cay_error *err)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    d->listener = (struct cay_source){CAY_FROM_LISTENER, listen_fd};
+    d->signals =
+        (struct cay_source){CAY_FROM_SIGNALS, signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
+    if (d->epoll_fd < 0 || d->signals.fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the engine's loop");
+    cay_dispatcher_watch(d, &d->listener, EPOLLIN);
+    cay_dispatcher_watch(d, &d->signals, EPOLLIN);
+    return 0;
+}
+
+/* The trial proves on this very host that a sandbox can be made; reading version numbers would only
+ * guess. Without the default image there is nothing to try with: the server says so. */
+static void open_shop(struct cay_dispatcher *d)
+{
+    int r = cay_engine_prepare(&d->engine, d->engine.cfg, &d->broken);
+    if (r == 0)
+        r = cay_jobs_open(d, &d->broken);
+    if (r < 0) {
+        cay_log_error(&d->broken, "the engine cannot make sandboxes");
+        return;
+    }
+    cay_adopt_all(d);
+    if (!cay_boxes_find(d, TRIAL_ID)) {
+        cay_boxes_wish(d, CAY_ENGINE_CREATE, TRIAL_ID, CAY_DEFAULT_IMAGE);
+        cay_boxes_wish(d, CAY_ENGINE_DESTROY, TRIAL_ID, NULL);
+    }
+}
+
+int cay_engine_run(const struct cay_config *cfg, int listen_fd)
+{
+    static struct cay_dispatcher d;
+    struct cay_error err;
+    struct epoll_event events[64];
+
+    d.engine.cfg = cfg;
+    d.down_client = -1;
+    if (open_loop(&d, listen_fd, &err) < 0) {
+        cay_log_error(&err, "the engine cannot start");
+        return 1;
+    }
+    open_shop(&d);
+    for (int64_t next = 0; !d.stop;) {
+        int n = epoll_wait(d.epoll_fd, events, CAY_COUNT(events), TICK_MS);
+        for (int i = 0; i < n; i++)
+            wake(&d, events[i].data.ptr);
+        if (cay_clock_mono_ms() >= next) {
+            tick(&d);
+            next = cay_clock_mono_ms() + TICK_MS;
+        }
+    }
+    cay_cgroups_close(&d.engine.cgroups, d.engine.instance, d.box_count == 0);
+    return 0;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the dispatcher: one thread, one epoll, no call that waits.
+ *
+ *   dispatcher.c  clients and their requests, signals, timers
+ *   boxes.c       the sandboxes: what happens to one, and in which order
+ *   jobs.c        spawners, berths, the queue between them
+ *   adopt.c       finding at start what an earlier engine left
+ *   trash.c       the child that removes trees */
+#pragma once
+#include "engine/box.h"
+#include "engine/spawner.h"
+#include <sys/epoll.h>
+
+#define CAY_MAX_CLIENTS 256
+#define CAY_MAX_SPAWNERS 64
+#define CAY_BERTHS_READY 24
+#define CAY_BOX_BUCKETS 4096
+
+enum cay_source_kind {
+    CAY_FROM_LISTENER,
+    CAY_FROM_SIGNALS,
+    CAY_FROM_CLIENT,
+    CAY_FROM_SPAWNER,
+    CAY_FROM_FILLER,
+    CAY_FROM_PIDFD,
+};
+
+/* First member of everything that epoll wakes us for. */
+struct cay_source {
+    enum cay_source_kind kind;
+    int fd;
+};
+
+struct cay_client {
+    struct cay_source source;
+    bool used, busy, events;
+    uid_t uid;
+    uint32_t serial; /* tells this client from an earlier one in the same place */
+};
+
+/* A request that waits for its sandbox. */
+struct cay_pending {
+    struct cay_engine_request request;
+    int client; /* index, or -1: the engine's own wish */
+    uint32_t serial;
+    struct cay_pending *next;
+};
+
+struct cay_box {
+    struct cay_source source; /* pidfd of an adopted one */
+    struct cay_box_record record;
+    struct cay_pending *current; /* what is being done */
+    struct cay_pending *queue;   /* what comes next */
+    uint32_t job;                /* enum cay_job_op that waits or runs; 0 none */
+    struct cay_box *next_job;
+    int64_t deadline_ms; /* SIGKILL then; 0 none */
+    int stop_fd;         /* to pid 1, while it stops */
+    struct cay_box *next;
+};
+
+struct cay_spawner {
+    struct cay_source source;
+    pid_t pid;
+    struct cay_box *box;
+    int64_t deadline_ms;
+};
+
+struct cay_reaped {
+    pid_t pid;
+    int status;
+};
+
+struct cay_dispatcher {
+    struct cay_engine engine;
+    int epoll_fd;
+    struct cay_source listener, signals, filler;
+    struct cay_client clients[CAY_MAX_CLIENTS];
+    uint32_t serial;
+    struct cay_box *boxes[CAY_BOX_BUCKETS];
+    size_t box_count;
+    struct cay_spawner spawners[CAY_MAX_SPAWNERS];
+    int spawner_count;
+    struct cay_box *first_job, *last_job;
+    struct cay_berth berths[CAY_BERTHS_READY];
+    int berth_count, berths_asked;
+    pid_t filler_pid, trash_pid;
+    bool trash_again;
+    struct cay_reaped early[64]; /* children that died before we knew whose they were */
+    unsigned early_at;
+    struct cay_error broken; /* the engine could not be set up, or the trial failed */
+    int down_client;         /* waits until nothing is left; -1 none */
+    bool stop;
+};
+
+/* dispatcher.c */
+void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32_t events);
+void cay_dispatcher_unwatch(struct cay_dispatcher *d, struct cay_source *s);
+/* Sends the answer to whoever asked, if still there, and frees p. */
+void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
+                           const struct cay_error *err, const void *data, size_t len, int fd);
+void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entry *e);
+
+/* boxes.c */
+struct cay_box *cay_boxes_find(struct cay_dispatcher *d, const char *id);
+struct cay_box *cay_boxes_add(struct cay_dispatcher *d, const char *id);
+void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request with an id */
+void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
+                        const struct cay_job_reply *reply);
+void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status);
+struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid);
+void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms); /* deadlines */
+void cay_boxes_destroy_all(struct cay_dispatcher *d);
+/* A wish of the engine's own, as a request without a client. */
+void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char *id,
+                    const char *image);
+
+/* jobs.c */
+int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err);
+void cay_jobs_add(struct cay_dispatcher *d, struct cay_box *box, enum cay_job_op op);
+void cay_jobs_pump(struct cay_dispatcher *d);
+void cay_jobs_spawner_ready(struct cay_dispatcher *d, struct cay_spawner *s);
+void cay_jobs_berth_ready(struct cay_dispatcher *d);
+bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of ours */
+void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms);
+
+/* adopt.c */
+void cay_adopt_all(struct cay_dispatcher *d);
+
+/* trash.c */
+void cay_trash_empty(struct cay_dispatcher *d);
+/* Removes a tree of any depth without following a link or leaving the filesystem. */
+void cay_trash_remove(int dirfd, const char *name);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Setting the engine up: everything that needs a name is opened here, once. */
+#include "engine/engine.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "engine/plan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
+/* Beside the program, or where `make install` puts it. */
+static int open_init_program(struct cay_error *err)
+{
+    static const char *const places[] = {"cay-init", "../libexec/cay/cay-init"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 64);
+    self[n > 0 ? n : 0] = 0;
+    char *name = strrchr(self, '/');
+    for (size_t i = 0; name && i < CAY_COUNT(places); i++) {
+        cay_str_copy(name + 1, (size_t)(self + sizeof self - name - 1), places[i]);
+        int fd = open(self, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0)
+            return fd;
+    }
+    return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot find cay-init beside the program");
+}
+
+/* Sandboxes run it from sealed memory: no path and no file of the host is in sight in there. */
+static int load_init(struct cay_engine *e, struct cay_error *err)
+{
+    CAY_AUTO_FD int file = open_init_program(err);
+    if (file < 0)
+        return file;
+    CAY_AUTO_FD int fd = memfd_create("cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct stat st;
+    if (fd < 0 || fstat(file, &st) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load cay-init");
+    for (off_t done = 0; done < st.st_size;)
+        if (sendfile(fd, file, &done, (size_t)(st.st_size - done)) <= 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load cay-init");
+    if (fchmod(fd, 0555) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot seal cay-init");
+    e->init_fd = cay_take_fd(&fd);
+    return 0;
+}
+
+static int read_line(int dir, const char *path, char *out, size_t size)
+{
+    CAY_AUTO_FD int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+    out[n > 0 ? n : 0] = 0;
+    out[strcspn(out, "\n")] = 0;
+    return n > 0 ? 0 : -1;
+}
+
+/* The instance tells this data directory's cgroups from those of other servers on the machine. */
+static int find_instance(struct cay_engine *e, int data_fd, struct cay_error *err)
+{
+    if (read_line(data_fd, "instance", e->instance, sizeof e->instance) == 0 &&
+        strspn(e->instance, "0123456789abcdef") == 16)
+        return 0;
+    cay_id_hex(e->instance, 16);
+    return cay_path_replace(data_fd, "instance", e->instance, 16, 0644, err);
+}
+
+static int open_dirs(struct cay_engine *e, struct cay_error *err)
+{
+    CAY_AUTO_FD int data = open(e->cfg->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (data < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open %s", e->cfg->data);
+    int r = find_instance(e, data, err);
+    if (r == 0)
+        r = cay_path_open_dir(data, "engine", 0700, &e->engine_fd, err);
+    if (r == 0)
+        r = cay_path_open_dir(e->engine_fd, "sandboxes", 0700, &e->boxes_fd, err);
+    if (r == 0)
+        r = cay_path_open_dir(e->engine_fd, "trash", 0700, &e->trash_fd, err);
+    if (r == 0 && mkdirat(e->engine_fd, "stage", 0700) < 0 && errno != EEXIST)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the stage");
+    if (r < 0)
+        return r;
+    if (e->cfg->images)
+        e->images_fd = open(e->cfg->images, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    else
+        return cay_path_open_dir(data, "images", 0711, &e->images_fd, err);
+    return e->images_fd < 0
+               ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open %s", e->cfg->images)
+               : 0;
+}
+
+int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err)
+{
+    *e = (struct cay_engine){.cfg = cfg,
+                             .engine_fd = -1,
+                             .boxes_fd = -1,
+                             .trash_fd = -1,
+                             .images_fd = -1,
+                             .init_fd = -1};
+    (void)read_line(AT_FDCWD, "/proc/sys/kernel/random/boot_id", e->boot_id, sizeof e->boot_id);
+    /* Descriptors of directories must come from the namespace in which they are mounted from. */
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a mount namespace");
+    int r = open_dirs(e, err);
+    if (r == 0)
+        r = load_init(e, err);
+    if (r == 0)
+        r = cay_seccomp_build(&e->seccomp, err);
+    if (r == 0)
+        r = cay_cgroups_open(&e->cgroups, e->instance, err);
+    return r < 0 ? r : cay_rootfs_stage(e, err);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: root's part. A dispatcher that never blocks, spawners that do the work, and what they
+ * share: descriptors of our own directories, the programs that go into sandboxes, the cgroup tree.
+ * All of it is opened once, in the engine's own mount namespace, before the first fork. */
+#pragma once
+#include "base/error.h"
+#include "engine/cgroup.h"
+#include "engine/seccomp.h"
+#include "model/config.h"
+
+struct cay_engine {
+    const struct cay_config *cfg;
+    int engine_fd;     /* DATA/engine */
+    int boxes_fd;      /* DATA/engine/sandboxes: one directory each */
+    int trash_fd;      /* DATA/engine/trash: trees that wait to be removed */
+    int images_fd;     /* the image store */
+    int init_fd;       /* cay-init, a sealed memfd */
+    char instance[17]; /* of the data directory: names our cgroups */
+    char boot_id[37];
+    struct cay_seccomp seccomp;
+    struct cay_cgroups cgroups;
+};
+
+/* Names below the stage, the spawners' working directory: a tmpfs in the engine's own mount
+ * namespace. Each sandbox's mount namespace begins as a copy of it. */
+#define CAY_STAGE_IMAGES "images" /* bind of the image store */
+#define CAY_STAGE_BOXES "boxes"   /* bind of DATA/engine/sandboxes */
+#define CAY_STAGE_DEV "dev"       /* template of /dev */
+#define CAY_STAGE_SYS "sys"       /* template of /sys, masked */
+#define CAY_STAGE_EMPTY "empty"   /* an empty read-only directory */
+#define CAY_STAGE_LOWER "lower"   /* mount points, used in each sandbox's own copy */
+#define CAY_STAGE_UPPER "upper"
+#define CAY_STAGE_ROOT "root"
+
+/* Opens everything above, makes directories, the stage and the parent cgroup. */
+int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err);
+/* Runs the dispatcher until listen_fd's owner goes; returns an exit status. */
+int cay_engine_run(const struct cay_config *cfg, int listen_fd);

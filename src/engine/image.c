@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/image.h"
+#include "base/buf.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "model/limits.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define FIT_VERSION "1" /* raised when what a fitting layer holds changes */
+#define MAX_TEXT (64 * 1024)
+#define MAX_LAYERS 64
+#define USER_ID 1000
+
+static bool is_layer_id(const char *s)
+{
+    return *s && strlen(s) <= 64 && strspn(s, "0123456789abcdef") == strlen(s);
+}
+
+static int parse_layers(struct cay_arena *a, char *value, struct cay_image *out,
+                        struct cay_error *err)
+{
+    char *rest = NULL;
+    for (char *id = strtok_r(value, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
+        if (!is_layer_id(id) || out->layers.count == MAX_LAYERS)
+            return cay_fail(err, CAY_ERR_PROVIDER, "bad list of layers in an image");
+        cay_strs_push(a, &out->layers, id);
+    }
+    return 0;
+}
+
+int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
+                    struct cay_error *err)
+{
+    char *rest = NULL;
+    *out = (struct cay_image){.user = "", .workdir = ""};
+    for (char *line = strtok_r(cay_arena_strdup(a, text), "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char *value = strchr(line, '=');
+        if (!value)
+            continue;
+        *value++ = 0;
+        int r = 0;
+        if (strcmp(line, "layers") == 0)
+            r = parse_layers(a, value, out, err);
+        else if (strcmp(line, "user") == 0)
+            out->user = value;
+        else if (strcmp(line, "workdir") == 0)
+            out->workdir = value;
+        else if (strcmp(line, "env") == 0 && out->env.count < CAY_MAX_ENV)
+            cay_strs_push(a, &out->env, value);
+        else if (strcmp(line, "cmd") == 0 && out->cmd.count < CAY_MAX_ARGS)
+            cay_strs_push(a, &out->cmd, value);
+        if (r < 0)
+            return r;
+    }
+    if (!out->layers.count)
+        return cay_fail(err, CAY_ERR_PROVIDER, "an image without layers");
+    out->fit = cay_arena_printf(a, "%.40s-%zu-" FIT_VERSION, out->layers.at[0], out->layers.count);
+    return 0;
+}
+
+/* A name as one file name: '/' would be a directory. */
+static const char *ref_name(struct cay_arena *a, const char *name)
+{
+    CAY_AUTO_BUF struct cay_buf out = {0};
+    for (; *name; name++) {
+        if (*name == '/' || *name == '%' || (*name == '.' && out.len == 0))
+            cay_buf_addf(&out, "%%%02X", (unsigned)(unsigned char)*name);
+        else
+            cay_buf_addc(&out, *name);
+    }
+    return cay_arena_strndup(a, out.data ? out.data : "", out.len);
+}
+
+/* ---- the fitting layer ---- */
+
+static int open_in(int root, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
+                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    return (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+}
+
+/* The file as the image has it: from the topmost layer that has one. Hostile content is only
+ * copied; a link in it cannot lead out of the layer. */
+static const char *read_from_layers(int images_fd, const struct cay_image *image, const char *path,
+                                    struct cay_arena *a)
+{
+    for (size_t i = 0; i < image->layers.count; i++) {
+        char name[80];
+        struct stat st;
+        snprintf(name, sizeof name, "layers/%s", image->layers.at[i]);
+        CAY_AUTO_FD int root =
+            openat(images_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        CAY_AUTO_FD int fd = root < 0 ? -1 : open_in(root, path, O_RDONLY | O_NONBLOCK);
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_TEXT)
+            continue;
+        char *text = cay_arena_alloc(a, (size_t)st.st_size + 1);
+        ssize_t n = read(fd, text, (size_t)st.st_size);
+        return n < 0 ? "" : text;
+    }
+    return "";
+}
+
+static bool has_line(const char *text, const char *start)
+{
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int write_text(int dir, const char *path, const char *text, const char *more,
+                      struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf b = {0};
+    cay_buf_adds(&b, text);
+    if (b.len && b.data[b.len - 1] != '\n' && *more)
+        cay_buf_addc(&b, '\n');
+    cay_buf_adds(&b, more);
+    return cay_path_replace(dir, path, b.data ? b.data : "", b.len, 0644, err);
+}
+
+static const struct {
+    const char *path;
+    mode_t mode;
+    uid_t owner;
+} fit_dirs[] = {
+    {"dev", 0755, 0},
+    {"etc", 0755, 0},
+    {"home", 0755, 0},
+    {"home/user", 0755, USER_ID},
+    {"proc", 0555, 0},
+    {"run", 0755, 0},
+    {"sys", 0555, 0},
+    {"tmp", 01777, 0},
+    {"workspace", 0755, USER_ID},
+};
+
+static int fill_fit(int dir, int images_fd, const struct cay_image *image, struct cay_arena *a,
+                    struct cay_error *err)
+{
+    for (size_t i = 0; i < CAY_COUNT(fit_dirs); i++)
+        if (mkdirat(dir, fit_dirs[i].path, 0755) < 0 ||
+            fchownat(dir, fit_dirs[i].path, fit_dirs[i].owner, fit_dirs[i].owner, 0) < 0 ||
+            fchmodat(dir, fit_dirs[i].path, fit_dirs[i].mode, 0) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s of a fitting layer",
+                                  fit_dirs[i].path);
+    const char *passwd = read_from_layers(images_fd, image, "etc/passwd", a);
+    const char *group = read_from_layers(images_fd, image, "etc/group", a);
+    int r =
+        write_text(dir, "etc/passwd", *passwd ? passwd : "root:x:0:0:root:/root:/bin/sh\n",
+                   has_line(passwd, "user:") ? "" : "user:x:1000:1000::/home/user:/bin/sh\n", err);
+    if (r == 0)
+        r = write_text(dir, "etc/group", *group ? group : "root:x:0:\n",
+                       has_line(group, "user:") ? "" : "user:x:1000:\n", err);
+    if (r == 0)
+        r = write_text(dir, "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n", "", err);
+    if (r == 0)
+        r = write_text(dir, "etc/resolv.conf", "nameserver 127.0.0.1\n", "", err);
+    return r;
+}
+
+/* Made beside and renamed into place: whoever comes second finds a whole one. */
+static int ensure_fit(int images_fd, const struct cay_image *image, struct cay_arena *a,
+                      struct cay_error *err)
+{
+    char suffix[9], temp[160], path[128];
+    snprintf(path, sizeof path, "fits/%s", image->fit);
+    if (faccessat(images_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return 0;
+    if (mkdirat(images_fd, "fits", 0755) < 0 && errno != EEXIST)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a fitting layer");
+    cay_id_hex(suffix, 8);
+    snprintf(temp, sizeof temp, "fits/.%s-%s", image->fit, suffix);
+    CAY_AUTO_FD int dir = -1;
+    int r = cay_path_open_dir(images_fd, temp, 0755, &dir, err);
+    if (r == 0)
+        r = fill_fit(dir, images_fd, image, a, err);
+    if (r == 0 && renameat(images_fd, temp, images_fd, path) < 0 && errno != ENOTEMPTY &&
+        errno != EEXIST)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot place a fitting layer");
+    return r;
+}
+
+int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct cay_image *out,
+                   const char **text_out, struct cay_error *err)
+{
+    char *text;
+    CAY_AUTO_FD int refs =
+        openat(images_fd, "refs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int r = refs < 0 ? CAY_ERR_NOT_FOUND
+                     : cay_path_read(refs, ref_name(a, name), MAX_TEXT, a, &text, NULL, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s", name);
+    if (r == 0)
+        r = cay_image_parse(a, text, out, err);
+    if (r == 0)
+        r = ensure_fit(images_fd, out, a, err);
+    if (r == 0)
+        *text_out = text;
+    return r;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images as the engine needs them: which trees lie on each other, and the settings beside them.
+ *
+ * IMAGES/refs/<name>     text, one `key=value` a line: layers (topmost first), user, workdir, env,
+ * cmd IMAGES/layers/<id>/    the tree of one layer IMAGES/fits/<id>/      one fitting layer per
+ * image, made here at its first use: the user, the working directory and the mount points, so that
+ * no sandbox writes them
+ *
+ * A sandbox keeps its own copy of the text (its ref may be removed or moved while it lives). */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/str.h"
+
+struct cay_image {
+    struct cay_strs layers; /* topmost first; the fitting layer not among them */
+    const char *fit;        /* name below fits/ */
+    const char *user, *workdir;
+    struct cay_strs env, cmd;
+};
+
+/* Finds the image by name and sees to its fitting layer. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
+int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct cay_image *out,
+                   const char **text_out, struct cay_error *err);
+int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
+                    struct cay_error *err);

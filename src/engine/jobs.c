@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spawners and berths: who does the next job, and with what. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include "engine/dispatcher.h"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+#define JOB_MS 15000 /* a spawner that takes longer is replaced */
+
+/* ---- processes of our own ---- */
+
+static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out, pid_t *pid_out,
+                       void (*serve)(struct cay_dispatcher *d, int sock), struct cay_error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket pair");
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        (void)prctl(PR_SET_NAME, name);
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(0); /* the dispatcher died in between */
+        int sock = pair[1];
+        close(pair[0]);
+        close(d->epoll_fd);
+        serve(d, sock);
+        _exit(0);
+    }
+    close(pair[1]);
+    if (pid < 0) {
+        close(pair[0]);
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot fork %s", name);
+    }
+    *sock_out = pair[0];
+    *pid_out = pid;
+    return 0;
+}
+
+static void serve_spawner(struct cay_dispatcher *d, int sock)
+{
+    cay_spawner_serve(&d->engine, sock);
+}
+
+static void serve_filler(struct cay_dispatcher *d, int sock)
+{
+    (void)d;
+    cay_berth_serve(sock);
+}
+
+static int start_spawner(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_error *err)
+{
+    s->source.kind = CAY_FROM_SPAWNER;
+    s->box = NULL;
+    s->deadline_ms = 0;
+    int r = start_child(d, "cay-spawn", &s->source.fd, &s->pid, serve_spawner, err);
+    if (r == 0)
+        cay_dispatcher_watch(d, &s->source, EPOLLIN);
+    return r;
+}
+
+static int start_filler(struct cay_dispatcher *d, struct cay_error *err)
+{
+    d->filler.kind = CAY_FROM_FILLER;
+    d->berths_asked = 0;
+    int r = start_child(d, "cay-berths", &d->filler.fd, &d->filler_pid, serve_filler, err);
+    if (r == 0)
+        cay_dispatcher_watch(d, &d->filler, EPOLLIN);
+    return r;
+}
+
+int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int count = cores * 2 > 4 ? (int)cores * 2 : 4;
+    d->spawner_count = count > CAY_MAX_SPAWNERS ? CAY_MAX_SPAWNERS : count;
+    int r = start_filler(d, err);
+    for (int i = 0; r == 0 && i < d->spawner_count; i++)
+        r = start_spawner(d, &d->spawners[i], err);
+    if (r == 0)
+        cay_jobs_pump(d);
+    return r;
+}
+
+/* ---- the queue ---- */
+
+void cay_jobs_add(struct cay_dispatcher *d, struct cay_box *box, enum cay_job_op op)
+{
+    box->job = op;
+    box->next_job = NULL;
+    if (d->last_job)
+        d->last_job->next_job = box;
+    else
+        d->first_job = box;
+    d->last_job = box;
+    cay_jobs_pump(d);
+}
+
+static bool needs_berth(const struct cay_box *box)
+{
+    return box->job == CAY_JOB_CREATE || box->job == CAY_JOB_START;
+}
+
+/* The first job that can be done now: what needs no berth passes those that wait for one. */
+static struct cay_box *take_job(struct cay_dispatcher *d)
+{
+    struct cay_box **at = &d->first_job, *before = NULL;
+    while (*at && needs_berth(*at) && d->berth_count == 0) {
+        before = *at;
+        at = &(*at)->next_job;
+    }
+    struct cay_box *box = *at;
+    if (box) {
+        *at = box->next_job;
+        if (d->last_job == box)
+            d->last_job = before;
+    }
+    return box;
+}
+
+static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box *box)
+{
+    struct cay_job job = {.op = box->job};
+    struct cay_berth berth = {-1, -1, -1, 0};
+    cay_str_copy(job.request.id, sizeof job.request.id, box->record.entry.id);
+    if (needs_berth(box)) {
+        job.request = box->current->request;
+        berth = d->berths[--d->berth_count];
+        job.base = berth.base;
+    }
+    int fds[] = {berth.net_fd, berth.user_fd, berth.lock_fd};
+    s->box = box;
+    s->deadline_ms = cay_clock_mono_ms() + JOB_MS;
+    /* A spawner that died has its socket closed; its end is noticed in cay_jobs_child_died. */
+    (void)cay_packet_send(s->source.fd, &job, sizeof job, NULL, 0, fds, berth.net_fd < 0 ? 0 : 3);
+    cay_berth_done(&berth);
+}
+
+void cay_jobs_pump(struct cay_dispatcher *d)
+{
+    for (int i = 0; d->first_job && i < d->spawner_count; i++) {
+        struct cay_spawner *s = &d->spawners[i];
+        struct cay_box *box = s->box || s->pid <= 0 ? NULL : take_job(d);
+        if (box)
+            give(d, s, box);
+    }
+    while (d->filler_pid > 0 && d->berth_count + d->berths_asked < CAY_BERTHS_READY) {
+        if (cay_packet_send(d->filler.fd, "b", 1, NULL, 0, NULL, 0) < 0)
+            break;
+        d->berths_asked++;
+    }
+}
+
+void cay_jobs_spawner_ready(struct cay_dispatcher *d, struct cay_spawner *s)
+{
+    struct cay_job_reply reply;
+    ssize_t n = cay_packet_recv(s->source.fd, &reply, sizeof reply, NULL, 0, NULL);
+    if (n != sizeof reply || !s->box) {
+        cay_dispatcher_unwatch(d, &s->source); /* it died; SIGCHLD brings the rest */
+        return;
+    }
+    struct cay_box *box = s->box;
+    s->box = NULL;
+    s->deadline_ms = 0;
+    cay_boxes_job_done(d, box, &reply);
+    cay_jobs_pump(d);
+}
+
+/* Without berths no create can go on: each one that waits gets the reason. */
+static void fail_waiting(struct cay_dispatcher *d, const struct cay_error *err)
+{
+    struct cay_box *waiting = d->first_job;
+    d->first_job = d->last_job = NULL;
+    while (waiting) {
+        struct cay_box *box = waiting;
+        waiting = waiting->next_job;
+        if (needs_berth(box)) {
+            struct cay_job_reply reply = {.code = err->code, .err = *err};
+            cay_boxes_job_done(d, box, &reply);
+        } else {
+            cay_jobs_add(d, box, box->job);
+        }
+    }
+}
+
+void cay_jobs_berth_ready(struct cay_dispatcher *d)
+{
+    struct cay_error err;
+    struct cay_berth berth;
+    int r = cay_berth_receive(d->filler.fd, &berth, &err);
+    if (d->berths_asked > 0)
+        d->berths_asked--;
+    if (r < 0) {
+        cay_log_error(&err, "no berth");
+        if (err.code == CAY_ERR_PROVIDER && d->berths_asked == 0)
+            cay_dispatcher_unwatch(d, &d->filler);
+        fail_waiting(d, &err);
+        return;
+    }
+    if (d->berth_count < CAY_BERTHS_READY)
+        d->berths[d->berth_count++] = berth;
+    else
+        cay_berth_done(&berth);
+    if (d->first_job)
+        cay_jobs_pump(d);
+}
+
+/* ---- when one of ours dies ---- */
+
+static void spawner_died(struct cay_dispatcher *d, struct cay_spawner *s)
+{
+    struct cay_error err;
+    struct cay_box *box = s->box;
+    cay_log_warn("a spawner died%s%s", box ? " while working on " : "",
+                 box ? box->record.entry.id : "");
+    cay_dispatcher_unwatch(d, &s->source);
+    cay_close_fd(&s->source.fd);
+    s->pid = 0;
+    if (start_spawner(d, s, &err) < 0)
+        cay_log_error(&err, "cannot replace a spawner");
+    if (box) {
+        struct cay_job_reply reply = {0};
+        reply.code = cay_fail(&reply.err, CAY_ERR_TIMEOUT, "the engine took too long");
+        cay_boxes_job_done(d, box, &reply);
+    }
+}
+
+bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
+{
+    struct cay_error err;
+    for (int i = 0; i < d->spawner_count; i++)
+        if (d->spawners[i].pid == pid) {
+            spawner_died(d, &d->spawners[i]);
+            cay_jobs_pump(d);
+            return true;
+        }
+    if (pid == d->filler_pid) {
+        cay_dispatcher_unwatch(d, &d->filler);
+        cay_close_fd(&d->filler.fd);
+        d->filler_pid = 0;
+        if (start_filler(d, &err) < 0)
+            cay_log_error(&err, "cannot replace the filler of berths");
+        cay_jobs_pump(d);
+        return true;
+    }
+    if (pid == d->trash_pid) {
+        d->trash_pid = 0;
+        if (d->trash_again)
+            cay_trash_empty(d);
+        return true;
+    }
+    return false;
+}
+
+void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms)
+{
+    for (int i = 0; i < d->spawner_count; i++)
+        if (d->spawners[i].deadline_ms && now_ms > d->spawners[i].deadline_ms)
+            (void)kill(d->spawners[i].pid, SIGKILL); /* its death does the rest */
+}

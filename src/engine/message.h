@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the server and the engine: seqpacket, one request at a time on a connection.
+ *
+ * The engine treats every message as a stranger's. Lists that do not fit come in a memfd. */
+#pragma once
+#include "base/error.h"
+#include "base/id.h"
+#include "model/limits.h"
+#include <stdint.h>
+
+#define CAY_ENGINE_VERSION 1
+
+enum cay_engine_op {
+    CAY_ENGINE_HELLO = 1,   /* answer: struct cay_engine_hello */
+    CAY_ENGINE_CREATE = 2,  /* new sandbox, running; answer: as CONNECT */
+    CAY_ENGINE_START = 3,   /* a stopped one, with its files; answer: as CONNECT */
+    CAY_ENGINE_STOP = 4,    /* SIGTERM, grace, SIGKILL; answered when it is down */
+    CAY_ENGINE_DESTROY = 5, /* killed, reaped, nothing left */
+    CAY_ENGINE_CONNECT = 6, /* answer: struct cay_engine_image, descriptor of a socket to pid 1 */
+    CAY_ENGINE_USAGE = 7,   /* answer: struct cay_usage */
+    CAY_ENGINE_LIST = 8,    /* answer: memfd with array of struct cay_engine_entry */
+    CAY_ENGINE_EVENTS = 9,  /* from now on this connection only gets struct cay_engine_entry */
+    CAY_ENGINE_DOWN = 10,   /* destroy every sandbox; root only */
+};
+
+struct cay_engine_request {
+    uint32_t version;
+    uint32_t op;
+    char id[CAY_ID_SIZE];
+    char image[CAY_MAX_IMAGE_NAME + 1]; /* CREATE */
+    char hostname[CAY_MAX_NAME + 1];    /* CREATE, START */
+    uint64_t memory_bytes, disk_bytes;
+    uint32_t cpu_milli, pids;
+    uint32_t grace_ms; /* STOP */
+};
+
+struct cay_engine_reply {
+    uint32_t version;
+    int32_t code;  /* 0, or enum cay_err */
+    char name[32]; /* error name on the wire, or empty */
+    char msg[160], cause[320];
+    uint32_t len; /* bytes that follow in the same packet */
+};
+
+/* The image's own settings, as far as executions need them. */
+struct cay_engine_image {
+    char user[64]; /* never root; "user" when the image names none */
+    char workdir[256];
+    uint32_t env_count, env_len; /* "K=V\0"… follow */
+};
+
+enum cay_engine_state {
+    CAY_ENGINE_RUNNING = 1,
+    CAY_ENGINE_STOPPED = 2,
+};
+
+/* One sandbox as the engine knows it; also the event of its death. */
+struct cay_engine_entry {
+    char id[CAY_ID_SIZE];
+    uint32_t state;
+    char reason[16]; /* of the death: stopped, deleted, oom, signal, exited, error, host_restart */
+    int32_t exit_code, signal; /* of pid 1; -1 unknown */
+    int64_t started_at_ms, ended_at_ms;
+    uint64_t cpu_us, memory_peak_bytes, oom_kills;
+};
+
+/* What the trial at start found. */
+struct cay_engine_problem {
+    char what[64], why[256], fix[256];
+    uint32_t fatal; /* a create needs it */
+};
+
+struct cay_engine_hello {
+    char version[32];
+    uint32_t cgroup_version; /* 1 or 2 */
+    uint32_t problem_count;  /* struct cay_engine_problem follow */
+};

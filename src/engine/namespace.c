@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox's first process, from clone to cay-init.
+ *
+ * The child is the dispatcher's (CLONE_PARENT), so it outlives the spawner that made it. It builds
+ * its surroundings with root's rights, gives them up for good by entering its user namespace, waits
+ * until its record is on disk, and becomes cay-init. If we die before that, the pipe it waits on
+ * ends and so does it. */
+#include "base/clock.h"
+#include "base/crash.h"
+#include "engine/plan.h"
+#include "init/proto.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define SETUP_MS 5000
+#define MAX_OPEN_FILES 65536
+#define HIGH_FD 100
+
+struct pipes {
+    int go[2];     /* written when the record is there */
+    int status[2]; /* closed by a successful exec; else brings the error */
+};
+
+static void close_pipes(struct pipes *p)
+{
+    for (int i = 0; i < 2; i++) {
+        cay_close_fd(&p->go[i]);
+        cay_close_fd(&p->status[i]);
+    }
+}
+
+/* ---- in the child ---- */
+
+static int limit_self(struct cay_error *err)
+{
+    struct rlimit files, none = {0, 0}, stack;
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_max > MAX_OPEN_FILES)
+        files.rlim_max = MAX_OPEN_FILES;
+    files.rlim_cur = files.rlim_max < 1024 ? files.rlim_max : 1024;
+    (void)getrlimit(RLIMIT_STACK, &stack);
+    stack.rlim_cur = stack.rlim_max < 8 * CAY_MIB ? stack.rlim_max : 8 * CAY_MIB;
+    if (setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CORE, &none) < 0 ||
+        setrlimit(RLIMIT_STACK, &stack) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set resource limits");
+    CAY_AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!write(fd, "400", 3); /* sandboxes die before the server; commands before pid 1 */
+    return 0;
+}
+
+/* From here on the process is nobody on the host, and root only in its own namespace. */
+static int give_up_rights(const struct cay_plan *plan, struct cay_error *err)
+{
+    if (setns(plan->berth.user_fd, CLONE_NEWUSER) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the user namespace");
+    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot take the sandbox's ids");
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set no_new_privs");
+    return cay_seccomp_load(&plan->engine->seccomp, err);
+}
+
+static int enter(const struct cay_plan *plan, bool in_v2, struct cay_error *err)
+{
+    const struct cay_engine_request *rq = plan->request;
+    int r = cay_cgroup_enter(&plan->engine->cgroups, rq->id, !in_v2, err);
+    if (r < 0)
+        return r;
+    /* After the attach, or the host's paths would show in /proc/self/cgroup. */
+    if (unshare(CLONE_NEWCGROUP) < 0 || setns(plan->berth.net_fd, CLONE_NEWNET) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the namespaces");
+    if (sethostname(rq->hostname, strlen(rq->hostname)) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set the host name");
+    r = cay_rootfs_enter(plan, err);
+    if (r == 0)
+        r = limit_self(err);
+    return r < 0 ? r : give_up_rights(plan, err);
+}
+
+/* Out of the way of the numbers that pid 1 gets fixed things at. */
+static int raise_fd(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+}
+
+/* 0-2 become /dev/null, then the socket and the lock on the id range; the rest goes with exec. */
+static int arrange_descriptors(int listen_fd, int lock_fd, struct cay_error *err)
+{
+    int null = raise_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
+    int listener = raise_fd(listen_fd), lock = raise_fd(lock_fd);
+    if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
+        dup2(listener, CAY_INIT_LISTEN_FD) < 0 || dup2(lock, CAY_INIT_LOCK_FD) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot arrange descriptors");
+    return 0;
+}
+
+static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p, bool in_v2)
+{
+    static const char *const argv[] = {"cay-init", NULL}, *const env[] = {NULL};
+    struct cay_error err;
+    char go;
+
+    cay_close_fd(&p->go[1]);
+    cay_close_fd(&p->status[0]);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, 0);
+
+    int init = raise_fd(plan->engine->init_fd);
+    int r = enter(plan, in_v2, &err);
+    if (r == 0)
+        r = arrange_descriptors(plan->listen_fd, plan->berth.lock_fd, &err);
+    if (r == 0) {
+        if (read(p->go[0], &go, 1) == 1)
+            (void)syscall(SYS_execveat, init, "", argv, env, AT_EMPTY_PATH);
+        cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot start cay-init");
+    }
+    err.name = NULL;
+    (void)!write(p->status[1], &err, sizeof err);
+    _exit(1);
+}
+
+/* ---- in the spawner ---- */
+
+static int open_pipes(struct pipes *p, struct cay_error *err)
+{
+    CAY_CLEANUP(close_pipes) struct pipes low = {{-1, -1}, {-1, -1}};
+    if (pipe2(low.go, O_CLOEXEC) < 0 || pipe2(low.status, O_CLOEXEC) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a pipe");
+    *p = (struct pipes){{raise_fd(low.go[0]), raise_fd(low.go[1])},
+                        {raise_fd(low.status[0]), raise_fd(low.status[1])}};
+    if (p->go[0] < 0 || p->go[1] < 0 || p->status[0] < 0 || p->status[1] < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot move a pipe");
+    return 0;
+}
+
+/* EOF: cay-init runs. Bytes: the error that stopped it. */
+static int wait_for_exec(struct pipes *p, struct cay_error *err)
+{
+    struct cay_error told;
+    struct pollfd fd = {.fd = p->status[0], .events = POLLIN};
+    cay_close_fd(&p->status[1]);
+    int r = poll(&fd, 1, SETUP_MS);
+    if (r <= 0)
+        return cay_fail(err, CAY_ERR_TIMEOUT, "the sandbox was not set up in %d ms", SETUP_MS);
+    ssize_t n = read(p->status[0], &told, sizeof told);
+    if (n == 0)
+        return 0;
+    if (n != sizeof told)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the sandbox's first process died in its set-up");
+    told.name = NULL;
+    *err = told;
+    return told.code;
+}
+
+int cay_sandbox_spawn(const struct cay_plan *plan,
+                      int (*record)(void *arg, pid_t pid, struct cay_error *err), void *arg,
+                      struct cay_error *err)
+{
+    CAY_CLEANUP(close_pipes) struct pipes p = {{-1, -1}, {-1, -1}};
+    int r = open_pipes(&p, err);
+    if (r < 0)
+        return r;
+    CAY_AUTO_FD int v2 = cay_cgroup_clone_fd(&plan->engine->cgroups, plan->request->id);
+    struct clone_args args = {
+        .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PARENT |
+                 (v2 >= 0 ? CLONE_INTO_CGROUP : 0),
+        .cgroup = v2 >= 0 ? (uint64_t)v2 : 0,
+    };
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+    if (pid == 0)
+        child(plan, &p, v2 >= 0);
+    if (pid < 0)
+        return cay_fail_errno(err, errno == EAGAIN ? CAY_ERR_LIMIT : CAY_ERR_PROVIDER,
+                              "cannot clone the sandbox's first process");
+    cay_crash_point("create-cloned");
+    cay_close_fd(&p.go[0]);
+    r = record(arg, pid, err);
+    if (r == 0) {
+        cay_crash_point("create-recorded");
+        (void)!write(p.go[1], "g", 1); /* a dead child shows in its status */
+        r = wait_for_exec(&p, err);
+    }
+    if (r < 0)
+        (void)kill(pid, SIGKILL); /* our parent reaps it */
+    return r;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sandbox's file tree, built in the child's own mount namespace.
+ *
+ * Order matters. First the overlay: image layers and upper directory are bound with the sandbox's
+ * ids (so that on disk everything stays 0-based) and stacked. Then /proc, /sys and /dev are put on
+ * top, by descriptor and without following a link, before anything of the image is looked at: an
+ * image may have /dev as a symlink. Last the tree becomes the root and the host's is detached.
+ *
+ * All of it happens with root's rights, so nothing inside can undo it: the mounts belong to the
+ * host's user namespace, and files that only root may touch are closed to root inside as well. */
+#include "engine/plan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+#define NOTHING_SPECIAL (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+/* ---- mounts by descriptor ---- */
+
+static int clone_tree(const char *path, bool recursive, struct cay_error *err)
+{
+    unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0);
+    int fd = open_tree(AT_FDCWD, path, flags);
+    return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot clone the mount %s", path) : fd;
+}
+
+static int place(int mount_fd, int dir, const char *path, struct cay_error *err)
+{
+    if (move_mount(mount_fd, "", dir, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount %s", path);
+    return 0;
+}
+
+/* A directory or file of the tree, without following any link. */
+static int open_plain(int root, const char *path, struct cay_error *err)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open /%s of the sandbox", path)
+                  : fd;
+}
+
+static int place_in(int mount_fd, int root, const char *path, struct cay_error *err)
+{
+    CAY_AUTO_FD int at = open_plain(root, path, err);
+    if (at < 0)
+        return at;
+    if (move_mount(mount_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount /%s", path);
+    return 0;
+}
+
+struct option {
+    const char *key, *value;
+};
+
+static int new_mount(const char *type, const struct option *options, unsigned attributes,
+                     struct cay_error *err)
+{
+    CAY_AUTO_FD int fs = fsopen(type, FSOPEN_CLOEXEC);
+    if (fs < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open filesystem type %s", type);
+    for (; options && options->key; options++)
+        if (fsconfig(fs, FSCONFIG_SET_STRING, options->key, options->value, 0) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set %s of %s", options->key, type);
+    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot create a %s", type);
+    int fd = fsmount(fs, FSMOUNT_CLOEXEC, attributes);
+    return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount a %s", type) : fd;
+}
+
+/* ---- the overlay ---- */
+
+/* A copy of a mount in which id 0 on disk is the sandbox's root. */
+static int bind_mapped(const char *from, int user_fd, const char *to, struct cay_error *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP | NOTHING_SPECIAL,
+                              .userns_fd = (uint64_t)user_fd};
+    CAY_AUTO_FD int fd = clone_tree(from, false, err);
+    if (fd < 0)
+        return fd;
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot map the ids of %s", from);
+    return place(fd, AT_FDCWD, to, err);
+}
+
+/* Leaving fsuid 0 drops capabilities that the mount needs. */
+static void set_fs_ids(uint32_t id)
+{
+    cap_t caps = cap_get_proc();
+    (void)setfsuid(id);
+    (void)setfsgid(id);
+    (void)cap_set_proc(caps); /* the mount fails when this did */
+    cap_free(caps);
+}
+
+static int lower_option(const struct cay_image *image, char *out, size_t size)
+{
+    int len = snprintf(out, size, "lowerdir=" CAY_STAGE_LOWER "/fits/%s", image->fit);
+    for (size_t i = 0; i < image->layers.count && len < (int)size; i++)
+        len += snprintf(out + len, size - (size_t)len, ":" CAY_STAGE_LOWER "/layers/%s",
+                        image->layers.at[i]);
+    return len;
+}
+
+/* Mounted by name, relative to the stage: mountinfo then shows no path of the host, and a list of
+ * layers in one string is what every kernel since 6.1 takes. The mount is made as the sandbox's own
+ * root: as the host's, overlayfs could not make its work directory and would be read-only. */
+static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
+{
+    char options[4096], box[64];
+    int len = lower_option(plan->image, options, sizeof options);
+    if (len < (int)sizeof options)
+        len += snprintf(options + len, sizeof options - (size_t)len,
+                        ",upperdir=" CAY_STAGE_UPPER "/upper,workdir=" CAY_STAGE_UPPER "/work");
+    if (len >= (int)sizeof options)
+        return cay_fail(err, CAY_ERR_PROVIDER, "too many layers: %zu", plan->image->layers.count);
+
+    snprintf(box, sizeof box, CAY_STAGE_BOXES "/%s", plan->request->id);
+    int r = bind_mapped(CAY_STAGE_IMAGES, plan->berth.user_fd, CAY_STAGE_LOWER, err);
+    if (r == 0)
+        r = bind_mapped(box, plan->berth.user_fd, CAY_STAGE_UPPER, err);
+    if (r < 0)
+        return r;
+    set_fs_ids(plan->berth.base);
+    r = mount("overlay", CAY_STAGE_ROOT, "overlay", MS_NOSUID | MS_NODEV, options);
+    int saved = errno;
+    set_fs_ids(0);
+    errno = saved;
+    return r < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount the overlay") : 0;
+}
+
+/* ---- /proc, /sys, /dev ---- */
+
+/* Readable by everybody, and none of a sandbox's business. What only root may read needs no mask:
+ * root inside is not the host's. */
+static const char *const masked_files[] = {
+    "proc/cmdline",  "proc/config.gz",     "proc/diskstats",  "proc/interrupts",  "proc/kallsyms",
+    "proc/kcore",    "proc/key-users",     "proc/keys",       "proc/kmsg",        "proc/partitions",
+    "proc/softirqs", "proc/sysrq-trigger", "proc/timer_list", "proc/sched_debug",
+};
+static const char *const masked_dirs[] = {
+    "proc/acpi", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
+};
+static const char *const masked_sys[] = {
+    "sys/block",
+    "sys/bus",
+    "sys/class/block",
+    "sys/class/powercap",
+    "sys/dev/block",
+    "sys/devices/virtual/powercap",
+    "sys/devices/virtual/block",
+    "sys/firmware",
+    "sys/fs",
+    "sys/hypervisor",
+    "sys/kernel",
+    "sys/module",
+    "sys/power",
+};
+
+static int mask(int root, const char *path, const char *with, struct cay_error *err)
+{
+    struct cay_error absent;
+    CAY_AUTO_FD int at = open_plain(root, path, &absent);
+    if (at < 0)
+        return 0; /* this kernel has no such file */
+    CAY_AUTO_FD int cover = clone_tree(with, false, err);
+    if (cover < 0)
+        return cover;
+    if (move_mount(cover, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mask /%s", path);
+    return 0;
+}
+
+static int mask_all(int root, const char *const *paths, size_t count, const char *with,
+                    struct cay_error *err)
+{
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = mask(root, paths[i], with, err);
+    return r;
+}
+
+static int make_read_only(int root, const char *path, struct cay_error *err)
+{
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC};
+    char name[64];
+    snprintf(name, sizeof name, CAY_STAGE_ROOT "/%s", path);
+    CAY_AUTO_FD int fd = clone_tree(name, false, err);
+    if (fd < 0)
+        return fd;
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /%s read-only", path);
+    return place_in(fd, root, path, err);
+}
+
+static int add_proc(int root, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = new_mount("proc", NULL, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC, err);
+    if (fd < 0)
+        return fd;
+    int r = place_in(fd, root, "proc", err);
+    if (r == 0)
+        r = mask_all(root, masked_files, CAY_COUNT(masked_files), CAY_STAGE_DEV "/null", err);
+    if (r == 0)
+        r = mask_all(root, masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_EMPTY, err);
+    return r < 0 ? r : make_read_only(root, "proc/sys", err);
+}
+
+/* Runtimes size their heaps and thread pools by these files. They tell the sandbox's own limits in
+ * cgroup v2's form, whatever the host has; the real tree is not in sight. */
+static int add_limits_view(int root, const struct cay_engine_request *rq, struct cay_error *err)
+{
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
+    char memory[32], pids[32], cpu[32];
+    snprintf(memory, sizeof memory, "%llu\n", (unsigned long long)rq->memory_bytes);
+    snprintf(pids, sizeof pids, "%u\n", rq->pids);
+    snprintf(cpu, sizeof cpu, "%u 100000\n", rq->cpu_milli * 100);
+    const struct option files[] = {
+        {"cgroup.controllers", "cpu memory pids\n"},
+        {"cpu.max", cpu},
+        {"memory.max", memory},
+        {"memory.swap.max", "0\n"},
+        {"pids.max", pids},
+    };
+    static const struct option options[] = {{"mode", "0555"}, {"size", "64k"}, {0}};
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC, err);
+    if (fd < 0)
+        return fd;
+    for (size_t i = 0; i < CAY_COUNT(files); i++) {
+        CAY_AUTO_FD int file = openat(fd, files[i].key, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+        ssize_t len = (ssize_t)strlen(files[i].value);
+        if (file < 0 || write(file, files[i].value, (size_t)len) != len)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write %s", files[i].key);
+    }
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /sys/fs/cgroup read-only");
+    return place_in(fd, root, "sys/fs/cgroup", err);
+}
+
+static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
+{
+    uint64_t shm = plan->request->memory_bytes / 2;
+    char size[32], gid[16];
+    snprintf(size, sizeof size, "%llu",
+             (unsigned long long)(shm > 2 * CAY_GIB ? 2 * CAY_GIB : (long long)shm));
+    snprintf(gid, sizeof gid, "%u", plan->berth.base + 5);
+    const struct option shm_options[] = {
+        {"mode", "1777"}, {"size", size}, {"nr_inodes", "65536"}, {0}};
+    const struct option pts_options[] = {{"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {0}};
+
+    CAY_AUTO_FD int dev = clone_tree(CAY_STAGE_DEV, false, err);
+    int r = dev < 0 ? dev : place_in(dev, root, "dev", err);
+    if (r < 0)
+        return r;
+    CAY_AUTO_FD int pts =
+        new_mount("devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    r = pts < 0 ? pts : place_in(pts, root, "dev/pts", err);
+    if (r < 0)
+        return r;
+    CAY_AUTO_FD int memory = new_mount("tmpfs", shm_options, NOTHING_SPECIAL, err);
+    return memory < 0 ? memory : place_in(memory, root, "dev/shm", err);
+}
+
+static int add_sys(int root, const struct cay_plan *plan, struct cay_error *err)
+{
+    CAY_AUTO_FD int sys = clone_tree(CAY_STAGE_SYS, true, err);
+    int r = sys < 0 ? sys : place_in(sys, root, "sys", err);
+    return r < 0 ? r : add_limits_view(root, plan->request, err);
+}
+
+int cay_rootfs_enter(const struct cay_plan *plan, struct cay_error *err)
+{
+    int r = mount_overlay(plan, err);
+    if (r < 0)
+        return r;
+    CAY_AUTO_FD int root = open(CAY_STAGE_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the root");
+    r = add_dev(root, plan, err);
+    if (r == 0)
+        r = add_sys(root, plan, err);
+    if (r == 0)
+        r = add_proc(root, err);
+    if (r < 0)
+        return r;
+    if (faccessat(root, "", W_OK, AT_EMPTY_PATH) < 0 && errno == EROFS)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the overlay came up read-only");
+    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/") < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot change the root");
+    return 0;
+}
+
+/* ---- the stage, once per engine ---- */
+
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} devices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+               {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+static const struct {
+    const char *name, *to;
+} links[] = {{"fd", "/proc/self/fd"},
+             {"stdin", "/proc/self/fd/0"},
+             {"stdout", "/proc/self/fd/1"},
+             {"stderr", "/proc/self/fd/2"},
+             {"ptmx", "pts/ptmx"}};
+
+static int fill_dev(int dir, struct cay_error *err)
+{
+    for (size_t i = 0; i < CAY_COUNT(devices); i++)
+        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
+                    makedev(devices[i].major, devices[i].minor)) < 0 ||
+            fchmodat(dir, devices[i].name, 0666, 0) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev/%s", devices[i].name);
+    for (size_t i = 0; i < CAY_COUNT(links); i++)
+        if (symlinkat(links[i].to, dir, links[i].name) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /dev/%s", links[i].name);
+    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
+    return 0;
+}
+
+static int stage_dev(struct cay_error *err)
+{
+    static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    int r = fd < 0 ? fd : fill_dev(fd, err);
+    if (r < 0)
+        return r;
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the /dev template read-only");
+    return place(fd, AT_FDCWD, CAY_STAGE_DEV, err);
+}
+
+/* A sysfs taken from a net namespace with nothing in it, masked once. Mounting one per sandbox
+ * would cost more with every net namespace alive; a copy costs next to nothing. */
+static int stage_sys(struct cay_error *err)
+{
+    CAY_AUTO_FD int host_net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    if (host_net < 0 || unshare(CLONE_NEWNET) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a net namespace");
+    CAY_AUTO_FD int fd =
+        new_mount("sysfs", NULL, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
+    if (setns(host_net, CLONE_NEWNET) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot go back to the host's network");
+    int r = fd < 0 ? fd : place(fd, AT_FDCWD, CAY_STAGE_SYS, err);
+    if (r < 0)
+        return r;
+    CAY_AUTO_FD int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    r = mask_all(here, masked_sys, CAY_COUNT(masked_sys), CAY_STAGE_EMPTY, err);
+    if (r < 0)
+        return r;
+    /* /sys/fs/cgroup is where every sandbox's limits are shown. */
+    static const struct option options[] = {{"mode", "0555"}, {"size", "4k"}, {0}};
+    CAY_AUTO_FD int fs = new_mount("tmpfs", options, NOTHING_SPECIAL, err);
+    if (fs < 0)
+        return fs;
+    (void)mkdirat(fs, "cgroup", 0555); /* placing the limits there fails when this did */
+    return place_in(fs, here, "sys/fs", err);
+}
+
+static int bind_dir(int dir, const char *to, struct cay_error *err)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
+    CAY_AUTO_FD int fd = clone_tree(path, false, err);
+    return fd < 0 ? fd : place(fd, AT_FDCWD, to, err);
+}
+
+int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
+{
+    static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_BOXES, CAY_STAGE_DEV,
+                                       CAY_STAGE_SYS,    CAY_STAGE_EMPTY, CAY_STAGE_LOWER,
+                                       CAY_STAGE_UPPER,  CAY_STAGE_ROOT};
+    static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
+
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL, err);
+    int r = fd < 0 ? fd : place(fd, engine->engine_fd, "stage", err);
+    if (r < 0)
+        return r;
+    if (fchdir(engine->engine_fd) < 0 || chdir("stage") < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the stage");
+    for (size_t i = 0; i < CAY_COUNT(dirs); i++)
+        if (mkdir(dirs[i], 0755) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s on the stage", dirs[i]);
+    r = bind_dir(engine->images_fd, CAY_STAGE_IMAGES, err);
+    if (r == 0)
+        r = bind_dir(engine->boxes_fd, CAY_STAGE_BOXES, err);
+    if (r == 0)
+        r = stage_dev(err);
+    return r < 0 ? r : stage_sys(err);
+}

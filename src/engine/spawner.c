@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making a sandbox: its directory, its cgroup, its socket, its first process, its record.
+ *
+ * The order is the order of undoing. A crash anywhere leaves a directory that names what there is:
+ * without a record the sandbox was never finished, and whoever finds it removes it. */
+#include "engine/spawner.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/packet.h"
+#include "base/path.h"
+#include "engine/box.h"
+#include "engine/plan.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#define REMOVE_TRIES 200 /* × 5 ms: processes leave their cgroup a moment after they are reaped */
+
+struct making {
+    struct cay_engine *engine;
+    const struct cay_job *job;
+    int box_fd;
+    struct cay_job_reply *reply;
+};
+
+/* ---- one job: create or start ---- */
+
+static int open_listener(int box_fd, int *fd_out, struct cay_error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    CAY_AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket");
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/init.sock", box_fd);
+    (void)unlinkat(box_fd, "init.sock", 0); /* of the last run */
+    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || listen(fd, 16) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot listen for pid 1");
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+static int record_pid(void *arg, pid_t pid, struct cay_error *err)
+{
+    struct making *m = arg;
+    struct cay_box_record record = {.running = true, .pid = pid};
+    struct cay_engine_entry *e = &record.entry;
+
+    record.start_ticks = cay_process_start(pid);
+    cay_str_copy(record.boot_id, sizeof record.boot_id, m->engine->boot_id);
+    cay_str_copy(e->id, sizeof e->id, m->job->request.id);
+    e->started_at_ms = cay_clock_ms();
+    e->exit_code = e->signal = -1;
+    m->reply->pid = pid;
+    m->reply->start_ticks = record.start_ticks;
+    m->reply->started_at_ms = e->started_at_ms;
+    return cay_box_save(m->box_fd, &record, err);
+}
+
+static int make_dirs(int box_fd, struct cay_error *err)
+{
+    if ((mkdirat(box_fd, "upper", 0755) < 0 && errno != EEXIST) ||
+        (mkdirat(box_fd, "work", 0755) < 0 && errno != EEXIST))
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the sandbox's directories");
+    return 0;
+}
+
+/* The image as it is now; later starts use the copy that lies with the sandbox. */
+static int find_image(struct making *m, struct cay_arena *a, struct cay_image *image,
+                      struct cay_error *err)
+{
+    const char *text;
+    char *copy;
+    if (m->job->op == CAY_JOB_START) {
+        int r = cay_path_read(m->box_fd, "image", 64 * 1024, a, &copy, NULL, err);
+        return r < 0 ? r : cay_image_parse(a, copy, image, err);
+    }
+    int r = cay_image_find(m->engine->images_fd, m->job->request.image, a, image, &text, err);
+    return r < 0 ? r : cay_path_replace(m->box_fd, "image", text, strlen(text), 0600, err);
+}
+
+static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int listener = -1;
+    struct cay_image image;
+    const struct cay_engine_request *rq = &m->job->request;
+    struct cay_cgroup_limits limits = {rq->memory_bytes, rq->cpu_milli, rq->pids};
+
+    int r = find_image(m, &a, &image, err);
+    if (r == 0)
+        r = make_dirs(m->box_fd, err);
+    if (r == 0)
+        r = open_listener(m->box_fd, &listener, err);
+    if (r < 0)
+        return r;
+    cay_crash_point("create-box-made");
+    r = cay_cgroup_make(&m->engine->cgroups, rq->id, &limits, err);
+    if (r < 0)
+        return r;
+    cay_crash_point("create-cgroup-made");
+    struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
+    r = cay_sandbox_spawn(&plan, record_pid, m, err);
+    if (r == 0)
+        cay_crash_point("create-started");
+    return r;
+}
+
+/* ---- undoing ---- */
+
+static int remove_cgroup(struct cay_engine *engine, const char *id, struct cay_error *err)
+{
+    int r = cay_cgroup_remove(&engine->cgroups, id, err);
+    for (int i = 0; r < 0 && i < REMOVE_TRIES; i++) {
+        cay_cgroup_kill(&engine->cgroups, id);
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+        r = cay_cgroup_remove(&engine->cgroups, id, err);
+    }
+    return r;
+}
+
+/* Out of sight at once; emptied later by a child of its own. */
+static int to_trash(struct cay_engine *engine, const char *id, struct cay_error *err)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s.%lld", id, (long long)cay_clock_ms());
+    if (renameat(engine->boxes_fd, id, engine->trash_fd, name) < 0 && errno != ENOENT)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot move %s to the trash", id);
+    return 0;
+}
+
+static int remove_box(struct cay_engine *engine, const char *id, struct cay_error *err)
+{
+    int r = remove_cgroup(engine, id, err);
+    if (r < 0)
+        return r;
+    cay_crash_point("delete-cgroup-gone");
+    r = to_trash(engine, id, err);
+    if (r == 0)
+        cay_crash_point("delete-trashed");
+    return r;
+}
+
+/* ---- the jobs ---- */
+
+static int run_up(struct cay_engine *engine, const struct cay_job *job,
+                  const struct cay_berth *berth, struct cay_job_reply *reply, struct cay_error *err)
+{
+    CAY_AUTO_FD int box = -1;
+    struct cay_error ignored;
+    const char *id = job->request.id;
+
+    if (job->op == CAY_JOB_CREATE && mkdirat(engine->boxes_fd, id, 0700) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the directory of %s", id);
+    int r = cay_path_open_dir(engine->boxes_fd, id, 0700, &box, err);
+    if (r == 0) {
+        struct making m = {engine, job, box, reply};
+        r = bring_up(&m, berth, err);
+    }
+    if (r < 0 && job->op == CAY_JOB_CREATE)
+        (void)remove_box(engine, id, &ignored); /* the caller has the error that matters */
+    else if (r < 0)
+        (void)remove_cgroup(engine, id, &ignored);
+    return r;
+}
+
+static int run(struct cay_engine *engine, const struct cay_job *job, const struct cay_berth *berth,
+               struct cay_job_reply *reply, struct cay_error *err)
+{
+    switch (job->op) {
+    case CAY_JOB_CREATE:
+    case CAY_JOB_START:
+        return run_up(engine, job, berth, reply, err);
+    case CAY_JOB_CLEAN:
+        return remove_cgroup(engine, job->request.id, err);
+    case CAY_JOB_REMOVE:
+        return remove_box(engine, job->request.id, err);
+    }
+    return cay_fail(err, CAY_ERR_INTERNAL, "no job %u", job->op);
+}
+
+void cay_spawner_serve(struct cay_engine *engine, int sock)
+{
+    struct cay_job job;
+    int fds[3], fd_count;
+    for (;;) {
+        struct cay_job_reply reply = {0};
+        ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, 3, &fd_count);
+        if (n != sizeof job)
+            return;
+        CAY_CLEANUP(cay_berth_done) struct cay_berth berth = {-1, -1, -1, job.base};
+        if (fd_count == 3)
+            berth = (struct cay_berth){fds[0], fds[1], fds[2], job.base};
+        reply.code = run(engine, &job, &berth, &reply, &reply.err);
+        if (reply.code < 0 && reply.err.name)
+            cay_str_copy(reply.err_name, sizeof reply.err_name, reply.err.name);
+        reply.err.name = NULL; /* a pointer of this process */
+        if (cay_packet_send(sock, &reply, sizeof reply, NULL, 0, NULL, 0) < 0)
+            return;
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spawners: single-threaded processes that do the engine's real work, one job at a time, while the
+ * dispatcher goes on. One that is late is killed and replaced. */
+#pragma once
+#include "engine/berth.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include <sys/types.h>
+
+enum cay_job_op {
+    CAY_JOB_CREATE = 1, /* from nothing to running; brings a berth */
+    CAY_JOB_START = 2,  /* from its files to running; brings a berth */
+    CAY_JOB_CLEAN = 3,  /* it is down: cgroup away */
+    CAY_JOB_REMOVE = 4, /* cgroup away, tree to the trash */
+};
+
+struct cay_job {
+    uint32_t op;
+    uint32_t base; /* of the berth; its three descriptors come beside */
+    struct cay_engine_request request;
+};
+
+struct cay_job_reply {
+    int32_t code;
+    struct cay_error err;
+    char err_name[32];
+    pid_t pid;
+    uint64_t start_ticks;
+    int64_t started_at_ms;
+};
+
+/* The spawner's life; returns when the dispatcher is gone. */
+void cay_spawner_serve(struct cay_engine *engine, int sock);
