@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PRAGMA user_version holds how many steps a database has seen. */
+#include "store/migrations/migrations.h"
+#include <stdio.h>
+
+static const char *const steps[] = {
+    /* 1: sandboxes. Every index for the living is partial, so that what it costs does not depend on
+     * how many were terminated. `seq` and `status` are in the lists' indexes so that counting and
+     * skipping need not touch the rows. `labels` repeats what meta_data says, to be searched. */
+    "CREATE TABLE sandboxes ("
+    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  account_id TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  status TEXT NOT NULL,"
+    "  meta_data TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  updated_at INTEGER NOT NULL,"
+    "  expires_at INTEGER,"
+    "  deleted_at INTEGER);"
+    "CREATE UNIQUE INDEX sandboxes_name ON sandboxes (account_id, name) WHERE deleted_at IS NULL;"
+    "CREATE INDEX sandboxes_living ON sandboxes (account_id, created_at, seq, status)"
+    "  WHERE deleted_at IS NULL;"
+    "CREATE INDEX sandboxes_every ON sandboxes (account_id, created_at, seq, deleted_at);"
+    "CREATE INDEX sandboxes_due ON sandboxes (expires_at)"
+    "  WHERE deleted_at IS NULL AND expires_at IS NOT NULL;"
+    "CREATE INDEX sandboxes_gone ON sandboxes (deleted_at) WHERE deleted_at IS NOT NULL;"
+    "CREATE TABLE labels ("
+    "  account_id TEXT NOT NULL,"
+    "  label TEXT NOT NULL,"
+    "  gone INTEGER NOT NULL,"
+    "  seq INTEGER NOT NULL REFERENCES sandboxes (seq) ON DELETE CASCADE,"
+    "  PRIMARY KEY (account_id, label, gone, seq)) WITHOUT ROWID;"
+    "CREATE INDEX labels_sandbox ON labels (seq);",
+};
+
+const int cay_migrations_count = CAY_COUNT(steps);
+
+int cay_migrations_check(struct cay_sqlite_db *db, struct cay_error *err)
+{
+    int64_t version;
+    int r = cay_sqlite_int(db, "PRAGMA user_version", &version, err);
+    if (r < 0)
+        return r;
+    if (version > cay_migrations_count)
+        return cay_fail(
+            err, CAY_ERR_STORE,
+            "the database has schema %lld, made by a newer cay; this one knows up to %d",
+            (long long)version, cay_migrations_count);
+    return 0;
+}
+
+static int run_step(struct cay_sqlite_db *db, int number, struct cay_error *err)
+{
+    char version[48];
+    (void)snprintf(version, sizeof version, "PRAGMA user_version = %d", number + 1);
+    int r = cay_sqlite_exec(db, "BEGIN IMMEDIATE", err);
+    if (r == 0)
+        r = cay_sqlite_exec(db, steps[number], err);
+    if (r == 0)
+        r = cay_sqlite_exec(db, version, err);
+    if (r == 0)
+        r = cay_sqlite_exec(db, "COMMIT", err);
+    if (r < 0) {
+        struct cay_error ignored; /* the step's own error is the one that matters */
+        if (!sqlite3_get_autocommit(db->db))
+            (void)cay_sqlite_exec(db, "ROLLBACK", &ignored);
+        return cay_wrap(err, "cannot bring the database to schema %d", number + 1);
+    }
+    return 0;
+}
+
+int cay_migrations_run(struct cay_sqlite_db *db, struct cay_error *err)
+{
+    int64_t version;
+    int r = cay_migrations_check(db, err);
+    if (r == 0)
+        r = cay_sqlite_int(db, "PRAGMA user_version", &version, err);
+    for (int i = r < 0 ? cay_migrations_count : (int)version; i < cay_migrations_count; i++) {
+        r = run_step(db, i, err);
+        if (r < 0)
+            return r;
+    }
+    return r;
+}

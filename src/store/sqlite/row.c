@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading follows the order of writing, so that each key is found at the first look; a key that is
+ * elsewhere or missing is found or defaulted all the same. */
+#include "store/sqlite/row.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include <string.h>
+
+struct cursor {
+    const struct cay_json *object, *next;
+    struct cay_arena *arena; /* strings are copied here */
+};
+
+static void put_strs(struct cay_json_writer *w, const char *key, const struct cay_strs *list)
+{
+    cay_jw_array(w, key);
+    for (size_t i = 0; i < list->count; i++)
+        cay_jw_str(w, NULL, list->at[i]);
+    cay_jw_array_end(w);
+}
+
+static void put_pairs(struct cay_json_writer *w, const char *key, const struct cay_pairs *map)
+{
+    cay_jw_object(w, key);
+    for (size_t i = 0; i < map->count; i++)
+        cay_jw_str(w, map->at[i].key, map->at[i].value);
+    cay_jw_object_end(w);
+}
+
+static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
+{
+    cay_jw_object(w, "config");
+    cay_jw_str(w, "name", spec->name);
+    cay_jw_str(w, "image", spec->image);
+    put_strs(w, "start", &spec->start);
+    cay_jw_str(w, "start_text", spec->start_text);
+    cay_jw_int(w, "cpu_milli", spec->cpu_milli);
+    cay_jw_int(w, "memory_bytes", (int64_t)spec->memory_bytes);
+    cay_jw_int(w, "disk_bytes", (int64_t)spec->disk_bytes);
+    cay_jw_int(w, "pids", spec->pids);
+    cay_jw_int(w, "gpu_count", spec->gpu_count);
+    cay_jw_bool(w, "network_access", spec->network_access);
+    cay_jw_bool(w, "persistent", spec->persistent);
+    cay_jw_bool(w, "stop_when_start_ends", spec->stop_when_start_ends);
+    cay_jw_int(w, "timeout_ms", spec->timeout_ms);
+    put_pairs(w, "env", &spec->env);
+    put_strs(w, "labels", &spec->labels);
+    put_pairs(w, "tags", &spec->tags);
+    cay_jw_str(w, "user", spec->user);
+    cay_jw_str(w, "workdir", spec->workdir);
+    cay_jw_str(w, "team_id", spec->team_id);
+    cay_jw_object_end(w);
+}
+
+static void put_death(struct cay_json_writer *w, const struct cay_sandbox *sb)
+{
+    const struct cay_death *d = &sb->death;
+    if (!sb->has_death) {
+        cay_jw_null(w, "termination");
+        return;
+    }
+    cay_jw_object(w, "termination");
+    cay_jw_str(w, "reason", d->reason);
+    d->has_exit ? cay_jw_int(w, "exit_code", d->exit_code) : cay_jw_null(w, "exit_code");
+    d->has_signal ? cay_jw_int(w, "signal", d->signal) : cay_jw_null(w, "signal");
+    cay_jw_str(w, "message", d->message);
+    cay_jw_int(w, "peak_bytes", (int64_t)d->peak_bytes);
+    cay_jw_int(w, "cpu_ms", (int64_t)d->cpu_ms);
+    cay_jw_object_end(w);
+}
+
+int cay_sqlite_row_meta(const struct cay_sandbox *sb, struct cay_buf *out, struct cay_error *err)
+{
+    struct cay_json_writer w = {.buf = out};
+    cay_jw_object(&w, NULL);
+    cay_jw_str(&w, "sandbox_id", sb->id);
+    cay_jw_str(&w, "status", cay_state_name(sb->state));
+    cay_jw_time(&w, "created_at", sb->created_at_ms);
+    put_spec(&w, &sb->spec);
+    cay_jw_null(&w, "s3_config");
+    cay_jw_str(&w, "status_reason", sb->status_reason);
+    cay_jw_str(&w, "server", sb->server);
+    cay_jw_str(&w, "start_execution", sb->start_exec[0] ? sb->start_exec : NULL);
+    cay_jw_time(&w, "started_at", sb->started_at_ms);
+    cay_jw_time(&w, "updated_at", sb->updated_at_ms);
+    cay_jw_time(&w, "stopped_at", sb->stopped_at_ms);
+    cay_jw_time(&w, "expires_at", sb->expires_at_ms);
+    cay_jw_time(&w, "deleted_at", sb->deleted_at_ms);
+    cay_jw_int(&w, "created_in_ms", sb->created_in_ms);
+    put_death(&w, sb);
+    cay_jw_object_end(&w);
+
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    const struct cay_json *back;
+    if (cay_json_parse(&a, out->data, out->len, &back, err) < 0) {
+        (void)cay_wrap(err, "sandbox %s cannot be recorded", sb->id);
+        err->name = NULL;
+        err->code = CAY_ERR_INTERNAL;
+        return CAY_ERR_INTERNAL;
+    }
+    return 0;
+}
+
+static const struct cay_json *pick(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = c->next;
+    if (!v || strcmp(v->key, key) != 0)
+        v = cay_json_get(c->object, key);
+    if (v)
+        c->next = v->next;
+    return v;
+}
+
+static struct cursor into(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = pick(c, key);
+    if (v && v->kind != CAY_JSON_OBJECT)
+        v = NULL;
+    return (struct cursor){v, v ? v->first : NULL, c->arena};
+}
+
+static const char *pick_str(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = pick(c, key);
+    if (!v || v->kind != CAY_JSON_STRING)
+        return NULL;
+    return cay_arena_strndup(c->arena, v->text, v->len);
+}
+
+static int64_t pick_int(struct cursor *c, const char *key, bool *has_out)
+{
+    int64_t value = 0;
+    bool has = cay_json_int(pick(c, key), &value);
+    if (has_out)
+        *has_out = has;
+    return value;
+}
+
+static bool pick_bool(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = pick(c, key);
+    return v && v->kind == CAY_JSON_BOOL && v->truth;
+}
+
+static int64_t pick_time(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = pick(c, key);
+    int64_t ms = 0;
+    if (v && v->kind == CAY_JSON_STRING)
+        (void)cay_clock_parse(v->text, &ms); /* 0, "never", when it is none */
+    return ms;
+}
+
+static struct cay_strs pick_strs(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = pick(c, key);
+    struct cay_strs list = {0};
+    if (!v || v->kind != CAY_JSON_ARRAY)
+        return list;
+    list = cay_strs_room(c->arena, v->count);
+    for (v = v->first; v; v = v->next)
+        if (v->kind == CAY_JSON_STRING)
+            cay_strs_push(c->arena, &list, cay_arena_strndup(c->arena, v->text, v->len));
+    return list;
+}
+
+static struct cay_pairs pick_pairs(struct cursor *c, const char *key)
+{
+    const struct cay_json *v = pick(c, key);
+    struct cay_pairs map = {0};
+    if (!v || v->kind != CAY_JSON_OBJECT)
+        return map;
+    map = cay_pairs_room(c->arena, v->count);
+    for (v = v->first; v; v = v->next)
+        if (v->kind == CAY_JSON_STRING)
+            cay_pairs_push(c->arena, &map, cay_arena_strdup(c->arena, v->key),
+                           cay_arena_strndup(c->arena, v->text, v->len));
+    return map;
+}
+
+static void read_spec(struct cursor *c, struct cay_spec *spec)
+{
+    spec->name = pick_str(c, "name");
+    spec->image = pick_str(c, "image");
+    spec->start = pick_strs(c, "start");
+    spec->start_text = pick_str(c, "start_text");
+    spec->cpu_milli = (uint32_t)pick_int(c, "cpu_milli", NULL);
+    spec->memory_bytes = (uint64_t)pick_int(c, "memory_bytes", NULL);
+    spec->disk_bytes = (uint64_t)pick_int(c, "disk_bytes", NULL);
+    spec->pids = (uint32_t)pick_int(c, "pids", NULL);
+    spec->gpu_count = (uint32_t)pick_int(c, "gpu_count", NULL);
+    spec->network_access = pick_bool(c, "network_access");
+    spec->persistent = pick_bool(c, "persistent");
+    spec->stop_when_start_ends = pick_bool(c, "stop_when_start_ends");
+    spec->timeout_ms = pick_int(c, "timeout_ms", NULL);
+    spec->env = pick_pairs(c, "env");
+    spec->labels = pick_strs(c, "labels");
+    spec->tags = pick_pairs(c, "tags");
+    spec->user = pick_str(c, "user");
+    spec->workdir = pick_str(c, "workdir");
+    spec->team_id = pick_str(c, "team_id");
+}
+
+static void read_death(struct cursor *c, struct cay_death *d)
+{
+    d->reason = pick_str(c, "reason");
+    d->exit_code = (int)pick_int(c, "exit_code", &d->has_exit);
+    d->signal = (int)pick_int(c, "signal", &d->has_signal);
+    d->message = pick_str(c, "message");
+    d->peak_bytes = (uint64_t)pick_int(c, "peak_bytes", NULL);
+    d->cpu_ms = (uint64_t)pick_int(c, "cpu_ms", NULL);
+}
+
+static void read_meta(struct cursor *c, struct cay_sandbox *out)
+{
+    struct cursor config = into(c, "config");
+    read_spec(&config, &out->spec);
+    out->status_reason = pick_str(c, "status_reason");
+    out->server = pick_str(c, "server");
+    const char *exec = pick_str(c, "start_execution");
+    cay_str_copy(out->start_exec, sizeof out->start_exec, exec ? exec : "");
+    out->started_at_ms = pick_time(c, "started_at");
+    out->stopped_at_ms = pick_time(c, "stopped_at");
+    out->created_in_ms = pick_int(c, "created_in_ms", NULL);
+    struct cursor death = into(c, "termination");
+    out->has_death = death.object != NULL;
+    if (out->has_death)
+        read_death(&death, &out->death);
+}
+
+int cay_sqlite_row_read(sqlite3_stmt *s, struct cay_arena *scratch, struct cay_arena *a,
+                        struct cay_sandbox *out, struct cay_error *err)
+{
+    const char *id = (const char *)sqlite3_column_text(s, 0);
+    const char *account = (const char *)sqlite3_column_text(s, 1);
+    const char *status = (const char *)sqlite3_column_text(s, 2);
+    const char *text = (const char *)sqlite3_column_text(s, 7);
+    struct cay_sandbox sb = {.created_at_ms = sqlite3_column_int64(s, 3),
+                             .updated_at_ms = sqlite3_column_int64(s, 4),
+                             .expires_at_ms = sqlite3_column_int64(s, 5),
+                             .deleted_at_ms = sqlite3_column_int64(s, 6)};
+    const struct cay_json *meta = NULL;
+
+    cay_arena_reset(scratch);
+    if (!id || !account || !status || !text || !cay_state_parse(status, &sb.state) ||
+        cay_json_parse(scratch, text, (size_t)sqlite3_column_bytes(s, 7), &meta, err) < 0 ||
+        meta->kind != CAY_JSON_OBJECT)
+        return cay_fail(err, CAY_ERR_STORE, "the record of sandbox %s is damaged", id ? id : "?");
+    cay_str_copy(sb.id, sizeof sb.id, id);
+    sb.account_id = cay_arena_strdup(a, account);
+    struct cursor c = {meta, meta->first, a};
+    read_meta(&c, &sb);
+    *out = sb;
+    return 0;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+#include <string.h>
+
+static const struct cay_store_ops *const known[] = {
+    &cay_store_sqlite,
+    &cay_store_fake,
+};
+
+int cay_store_open(const char *name, const struct cay_config *cfg, struct cay_store **out,
+                   struct cay_error *err)
+{
+    for (size_t i = 0; i < CAY_COUNT(known); i++)
+        if (strcmp(known[i]->name, name) == 0)
+            return known[i]->open(cfg, out, err);
+    return cay_fail(err, CAY_ERR_INVALID, "no store named %s in this build", name);
+}
+
+void cay_store_close(struct cay_store *s)
+{
+    if (s)
+        s->ops->close(s);
+}
+
+int cay_store_check(struct cay_store *s, char *version, size_t size, struct cay_error *err)
+{
+    return s->ops->check(s, version, size, err);
+}
+
+int cay_store_insert(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
+                     struct cay_error *err)
+{
+    return s->ops->insert(s, sb, durable, err);
+}
+
+int cay_store_update(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
+                     struct cay_error *err)
+{
+    return s->ops->update(s, sb, durable, err);
+}
+
+int cay_store_remove(struct cay_store *s, const char *id, enum cay_durable durable,
+                     struct cay_error *err)
+{
+    return s->ops->remove(s, id, durable, err);
+}
+
+int cay_store_get(struct cay_store *s, const char *account_id, const char *id_or_name,
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    return s->ops->get(s, account_id, id_or_name, a, out, err);
+}
+
+int cay_store_list(struct cay_store *s, const struct cay_list_filter *filter, struct cay_arena *a,
+                   struct cay_sandbox_list *out, struct cay_error *err)
+{
+    return s->ops->list(s, filter, a, out, err);
+}
+
+int cay_store_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_list *out,
+                  struct cay_error *err)
+{
+    return s->ops->all(s, a, out, err);
+}
+
+int cay_store_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                  struct cay_sandbox_list *out, struct cay_error *err)
+{
+    return s->ops->due(s, now_ms, a, out, err);
+}
+
+int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err)
+{
+    return s->ops->forget(s, before_ms, err);
+}

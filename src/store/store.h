@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of sandboxes. One implementation per database; callers never touch `ops`.
+ *
+ * Any thread may call any entry. Failures are CAY_ERR_STORE unless the entry says otherwise. What
+ * is read is copied into the caller's arena. There is no cache above this interface. */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "model/config.h"
+#include "model/sandbox.h"
+
+struct cay_store {
+    const struct cay_store_ops *ops; /* first member of every store's own struct */
+};
+
+/* Does the caller wait until the disk has it? Intents do not, answers do. */
+enum cay_durable {
+    CAY_SOON, /* visible to every reader on return; on disk with the next sync */
+    CAY_NOW,  /* on disk on return; many callers share one sync */
+};
+
+struct cay_list_filter {
+    const char *account_id; /* never NULL */
+    const char *name;       /* or NULL */
+    bool has_state;
+    enum cay_state state;
+    bool include_terminated;
+    struct cay_strs labels; /* must have all */
+    int64_t page, per_page; /* from 1 */
+};
+
+struct cay_sandbox_list {
+    struct cay_sandbox *at;
+    size_t count;
+    int64_t total; /* of the filter, over all pages */
+};
+
+struct cay_store_ops {
+    const char *name;
+    int (*open)(const struct cay_config *cfg, struct cay_store **out, struct cay_error *err);
+    void (*close)(struct cay_store *s);
+    /* Answers with something a person can read ("3.40.1, WAL"), or fails: for health. */
+    int (*check)(struct cay_store *s, char *version, size_t size, struct cay_error *err);
+    /* A name that a living sandbox of the account has: CAY_ERR_CONFLICT, "NAME_TAKEN". */
+    int (*insert)(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
+                  struct cay_error *err);
+    /* Every mutable column and meta_data of the row, in one statement. CAY_ERR_NOT_FOUND. */
+    int (*update)(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
+                  struct cay_error *err);
+    /* The row of a create that failed: as if it had never been. Gone already is no error. */
+    int (*remove)(struct cay_store *s, const char *id, enum cay_durable durable,
+                  struct cay_error *err);
+    /* By id (also a terminated one's), or by the name of a living one. CAY_ERR_NOT_FOUND, and
+     * CAY_ERR_FORBIDDEN when the id is another account's. */
+    int (*get)(struct cay_store *s, const char *account_id, const char *id_or_name,
+               struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+    /* Newest first: by creation time, then by sequence. */
+    int (*list)(struct cay_store *s, const struct cay_list_filter *filter, struct cay_arena *a,
+                struct cay_sandbox_list *out, struct cay_error *err);
+    /* Across accounts, living ones only: for reconcile and expiry. */
+    int (*all)(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_list *out,
+               struct cay_error *err);
+    /* Across accounts, living, with expires_at_ms in (0, now_ms]; at most 256. */
+    int (*due)(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+               struct cay_sandbox_list *out, struct cay_error *err);
+    /* Forgets terminated rows that were deleted before that time. */
+    int (*forget)(struct cay_store *s, int64_t before_ms, struct cay_error *err);
+};
+
+int cay_store_open(const char *name, const struct cay_config *cfg, struct cay_store **out,
+                   struct cay_error *err);
+void cay_store_close(struct cay_store *s);
+int cay_store_check(struct cay_store *s, char *version, size_t size, struct cay_error *err);
+int cay_store_insert(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
+                     struct cay_error *err);
+int cay_store_update(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
+                     struct cay_error *err);
+int cay_store_remove(struct cay_store *s, const char *id, enum cay_durable durable,
+                     struct cay_error *err);
+int cay_store_get(struct cay_store *s, const char *account_id, const char *id_or_name,
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+int cay_store_list(struct cay_store *s, const struct cay_list_filter *filter, struct cay_arena *a,
+                   struct cay_sandbox_list *out, struct cay_error *err);
+int cay_store_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_list *out,
+                  struct cay_error *err);
+int cay_store_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                  struct cay_sandbox_list *out, struct cay_error *err);
+int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err);
+
+extern const struct cay_store_ops cay_store_sqlite, cay_store_fake;
