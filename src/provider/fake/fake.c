@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes that are only remembered, and commands that only pretend; fails when told to. */
+#include "provider/fake/fake.h"
+#include "base/clock.h"
+#include "log/writer.h"
+#include "model/limits.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+
+struct run { /* a command that goes on */
+    struct run *next;
+    char exec_id[CAY_ID_SIZE];
+    int log_fd;
+};
+
+struct box {
+    struct box *next;
+    struct cay_provider_entry entry;
+    struct run *runs;
+    uint64_t oom_kills;
+};
+
+struct fake {
+    struct cay_provider base;
+    struct cay_queue *events;
+    pthread_mutex_t lock;
+    struct box *boxes;
+    int fail_at; /* counts down; at 1 the call fails */
+    bool failed, spare_destroy;
+};
+
+static struct fake *self(struct cay_provider *p)
+{
+    return (struct fake *)p;
+}
+
+static void unlock(pthread_mutex_t **lock)
+{
+    pthread_mutex_unlock(*lock);
+}
+
+#define LOCKED(f)                                                                                  \
+    CAY_CLEANUP(unlock) pthread_mutex_t *locked = &(f)->lock;                                      \
+    pthread_mutex_lock(locked)
+
+static int due_to_fail(struct fake *f, struct cay_error *err)
+{
+    if (f->fail_at == 0 || --f->fail_at > 0)
+        return 0;
+    f->failed = true;
+    return cay_fail(err, CAY_ERR_PROVIDER, "the fake provider fails as ordered");
+}
+
+static struct box *find(struct fake *f, const char *id)
+{
+    for (struct box *b = f->boxes; b; b = b->next)
+        if (strcmp(b->entry.id, id) == 0)
+            return b;
+    return NULL;
+}
+
+static int find_running(struct fake *f, const char *id, struct box **out, struct cay_error *err)
+{
+    *out = find(f, id);
+    if (!*out)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
+    if (!(*out)->entry.running)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING",
+                           "the sandbox is not running");
+    return 0;
+}
+
+static void write_exit(int log_fd, uint8_t reason, int exit_code, int sig, uint64_t stdout_bytes)
+{
+    struct cay_writer w;
+    struct cay_record_exit end = {.reason = reason,
+                                  .exit_code = (uint8_t)exit_code,
+                                  .signal = (uint8_t)sig,
+                                  .stdout_bytes = stdout_bytes};
+    cay_writer_init(&w, log_fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
+    (void)cay_writer_record(&w, CAY_RECORD_EXIT, &end, sizeof end, cay_clock_ms());
+}
+
+static void end_run(struct run *run, int sig, uint8_t reason)
+{
+    if (sig)
+        write_exit(run->log_fd, reason, 128 + sig, sig, 0);
+    close(run->log_fd);
+    free(run);
+}
+
+/* A signal of 0 is a death that leaves no exit record behind. */
+static void end_runs(struct box *b, int sig)
+{
+    while (b->runs) {
+        struct run *run = b->runs;
+        b->runs = run->next;
+        end_run(run, sig, CAY_REASON_SIGNAL);
+    }
+}
+
+static struct box *add(struct fake *f, const char *id, int64_t started_at_ms)
+{
+    struct box *b = calloc(1, sizeof *b);
+    if (!b)
+        abort();
+    cay_str_copy(b->entry.id, sizeof b->entry.id, id);
+    b->entry.running = true;
+    b->entry.started_at_ms = started_at_ms;
+    b->next = f->boxes;
+    f->boxes = b;
+    return b;
+}
+
+static void drop(struct fake *f, const char *id)
+{
+    for (struct box **at = &f->boxes; *at; at = &(*at)->next) {
+        struct box *b = *at;
+        if (strcmp(b->entry.id, id) != 0)
+            continue;
+        *at = b->next;
+        end_runs(b, 0);
+        free(b);
+        return;
+    }
+}
+
+static void set_down(struct box *b, const char *reason)
+{
+    b->entry.running = false;
+    b->entry.ended_at_ms = cay_clock_ms();
+    b->entry.death = (struct cay_death){.reason = reason};
+}
+
+static int fake_open(const struct cay_config *cfg, struct cay_queue *events,
+                     struct cay_provider **out, struct cay_error *err)
+{
+    (void)cfg, (void)err;
+    *out = cay_provider_fake_new(events);
+    return 0;
+}
+
+static void fake_close(struct cay_provider *p)
+{
+    struct fake *f = self(p);
+    while (f->boxes)
+        drop(f, f->boxes->entry.id);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+static int fake_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                       struct cay_error *err)
+{
+    struct fake *f = self(p);
+    (void)a;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        *out = (struct cay_health){.version = "fake"};
+    return r;
+}
+
+static int fake_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                       struct cay_error *err)
+{
+    struct fake *f = self(p);
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r < 0)
+        return r;
+    if (strncmp(spec->image, "missing", 7) == 0)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s",
+                           spec->image);
+    if (!find(f, id))
+        add(f, id, cay_clock_ms());
+    return 0;
+}
+
+static int fake_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                      struct cay_error *err)
+{
+    struct fake *f = self(p);
+    (void)spec;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r < 0)
+        return r;
+    struct box *b = find(f, id);
+    if (!b)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
+    if (!b->entry.running)
+        b->entry.started_at_ms = cay_clock_ms();
+    b->entry.running = true;
+    return 0;
+}
+
+static int fake_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
+                     struct cay_error *err)
+{
+    struct fake *f = self(p);
+    (void)grace_ms;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r < 0)
+        return r;
+    struct box *b = find(f, id);
+    if (!b)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
+    if (b->entry.running) {
+        end_runs(b, SIGTERM);
+        set_down(b, "stopped");
+    }
+    return 0;
+}
+
+static int fake_destroy(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    LOCKED(f);
+    int r = f->spare_destroy ? 0 : due_to_fail(f, err);
+    if (r == 0)
+        drop(f, id);
+    return r;
+}
+
+static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
+                      struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct box *b = NULL;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        r = find_running(f, id, &b, err);
+    if (r == 0)
+        *out = (struct cay_usage){.cpu_us = 1000,
+                                  .memory_bytes = CAY_MIB,
+                                  .memory_peak_bytes = 2 * CAY_MIB,
+                                  .pids = 1,
+                                  .oom_kills = b->oom_kills};
+    return r;
+}
+
+static int fake_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                     struct cay_error *err)
+{
+    struct fake *f = self(p);
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r < 0)
+        return r;
+    size_t count = 0;
+    for (struct box *b = f->boxes; b; b = b->next)
+        count++;
+    struct cay_provider_entry *at = cay_arena_alloc(a, (count + 1) * sizeof *at);
+    count = 0;
+    for (struct box *b = f->boxes; b; b = b->next)
+        at[count++] = b->entry;
+    *out = (struct cay_provider_list){at, count};
+    return 0;
+}
+
+static void run_to_end(const struct cay_exec_spec *spec, int log_fd)
+{
+    struct cay_writer w;
+    uint64_t code = 0, written = 0;
+    if (strcmp(spec->argv.at[0], "exit") == 0 && spec->argv.count > 1)
+        (void)cay_str_u64(spec->argv.at[1], 255, &code); /* else 0 */
+    cay_writer_init(&w, log_fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
+    for (size_t i = 0; i < spec->argv.count; i++) {
+        const char *end = i + 1 < spec->argv.count ? " " : "\n";
+        const char *word = spec->argv.at[i];
+        cay_writer_output(&w, CAY_RECORD_STDOUT, word, strlen(word), cay_clock_ms());
+        cay_writer_output(&w, CAY_RECORD_STDOUT, end, 1, cay_clock_ms());
+        written += strlen(word) + 1;
+    }
+    write_exit(log_fd, CAY_REASON_EXITED, (int)code, 0, written);
+}
+
+static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id,
+                     const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct box *b;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        r = find_running(f, id, &b, err);
+    if (r < 0)
+        return r;
+    if (spec->user && strcmp(spec->user, "nobody-here") == 0)
+        return cay_fail_field(err, "user", "no user %s in this sandbox", spec->user);
+    if (strcmp(spec->argv.at[0], "sleep") != 0) {
+        run_to_end(spec, log_fd);
+        return 0;
+    }
+    struct run *run = calloc(1, sizeof *run);
+    if (!run)
+        abort();
+    cay_str_copy(run->exec_id, sizeof run->exec_id, exec_id);
+    run->log_fd = fcntl(log_fd, F_DUPFD_CLOEXEC, 3);
+    run->next = b->runs;
+    b->runs = run;
+    return 0;
+}
+
+static struct run *take_run(struct box *b, const char *exec_id)
+{
+    for (struct run **at = &b->runs; *at; at = &(*at)->next) {
+        struct run *run = *at;
+        if (strcmp(run->exec_id, exec_id) == 0) {
+            *at = run->next;
+            return run;
+        }
+    }
+    return NULL;
+}
+
+static int fake_kill(struct cay_provider *p, const char *id, const char *exec_id, int sig,
+                     struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct box *b;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        r = find_running(f, id, &b, err);
+    if (r < 0)
+        return r;
+    struct run *run = take_run(b, exec_id);
+    if (!run)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_RUNNING",
+                           "the execution has ended");
+    end_run(run, sig, CAY_REASON_KILLED);
+    return 0;
+}
+
+static int fake_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
+                           struct cay_strs *out, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct box *b;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        r = find_running(f, id, &b, err);
+    if (r < 0)
+        return r;
+    *out = (struct cay_strs){0};
+    for (struct run *run = b->runs; run; run = run->next)
+        cay_strs_push(a, out, cay_arena_strdup(a, run->exec_id));
+    return 0;
+}
+
+const struct cay_provider_ops cay_provider_fake = {
+    .name = "fake",
+    .open = fake_open,
+    .close = fake_close,
+    .health = fake_health,
+    .create = fake_create,
+    .start = fake_start,
+    .stop = fake_stop,
+    .destroy = fake_destroy,
+    .usage = fake_usage,
+    .list = fake_list,
+    .exec = fake_exec,
+    .kill = fake_kill,
+    .executions = fake_executions,
+};
+
+struct cay_provider *cay_provider_fake_new(struct cay_queue *events)
+{
+    struct fake *f = calloc(1, sizeof *f);
+    if (!f)
+        abort();
+    f->base.ops = &cay_provider_fake;
+    f->events = events;
+    pthread_mutex_init(&f->lock, NULL);
+    return &f->base;
+}
+
+void cay_provider_fake_fail_at(struct cay_provider *p, int n)
+{
+    LOCKED(self(p));
+    self(p)->fail_at = n;
+    self(p)->failed = false;
+}
+
+void cay_provider_fake_spare_destroy(struct cay_provider *p, bool spare)
+{
+    LOCKED(self(p));
+    self(p)->spare_destroy = spare;
+}
+
+bool cay_provider_fake_failed(struct cay_provider *p)
+{
+    LOCKED(self(p));
+    return self(p)->failed;
+}
+
+size_t cay_provider_fake_count(struct cay_provider *p)
+{
+    LOCKED(self(p));
+    size_t count = 0;
+    for (struct box *b = self(p)->boxes; b; b = b->next)
+        count++;
+    return count;
+}
+
+bool cay_provider_fake_runs(struct cay_provider *p, const char *id)
+{
+    LOCKED(self(p));
+    struct box *b = find(self(p), id);
+    return b && b->entry.running;
+}
+
+void cay_provider_fake_die(struct cay_provider *p, const char *id, const char *reason, bool tell)
+{
+    LOCKED(self(p));
+    struct box *b = find(self(p), id);
+    if (!b)
+        return;
+    end_runs(b, 0);
+    set_down(b, reason);
+    struct cay_provider_entry *event = tell ? malloc(sizeof *event) : NULL;
+    if (!event)
+        return;
+    *event = b->entry;
+    if (!cay_queue_push(self(p)->events, event))
+        free(event);
+}
+
+void cay_provider_fake_vanish(struct cay_provider *p, const char *id)
+{
+    LOCKED(self(p));
+    drop(self(p), id);
+}
+
+void cay_provider_fake_add(struct cay_provider *p, const char *id, int64_t started_at_ms)
+{
+    LOCKED(self(p));
+    add(self(p), id, started_at_ms);
+}
+
+void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *exec_id)
+{
+    LOCKED(self(p));
+    struct box *b = find(self(p), id);
+    struct run *run = b ? take_run(b, exec_id) : NULL;
+    if (!run)
+        return;
+    b->oom_kills++;
+    end_run(run, SIGKILL, CAY_REASON_SIGNAL);
+}

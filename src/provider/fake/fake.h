@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A provider in memory, for the tests of every layer above. Commands end at once with a canned log:
+ *
+ *   ["exit", "3"]   exits with 3
+ *   ["sleep", …]    runs until it is killed, stopped or destroyed
+ *   anything else   prints its arguments, separated by blanks, and exits with 0 */
+#pragma once
+#include "provider/provider.h"
+
+struct cay_provider *cay_provider_fake_new(struct cay_queue *events);
+/* The n-th call from now on (1 is the next) fails with CAY_ERR_PROVIDER and does nothing; 0 never.
+ * Destroys can be left out of the count, for undo that must work. */
+void cay_provider_fake_fail_at(struct cay_provider *p, int n);
+void cay_provider_fake_spare_destroy(struct cay_provider *p, bool spare);
+/* True when the failure that was ordered has happened. */
+bool cay_provider_fake_failed(struct cay_provider *p);
+size_t cay_provider_fake_count(struct cay_provider *p);
+bool cay_provider_fake_runs(struct cay_provider *p, const char *id);
+/* What happens behind our back. */
+void cay_provider_fake_die(struct cay_provider *p, const char *id, const char *reason, bool tell);
+void cay_provider_fake_vanish(struct cay_provider *p, const char *id);
+void cay_provider_fake_add(struct cay_provider *p, const char *id, int64_t started_at_ms);
+void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *exec_id);

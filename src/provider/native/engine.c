@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Asking the engine. Connections are kept and used by one call at a time. */
+#include "base/clock.h"
+#include "base/packet.h"
+#include "base/str.h"
+#include "provider/native/native.h"
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TRIES 3
+
+int cay_native_connect(struct cay_native *n)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d/run/engine.sock", n->data_fd);
+    return cay_packet_connect(path);
+}
+
+static int take(struct cay_native *n)
+{
+    int fd = -1;
+    pthread_mutex_lock(&n->lock);
+    if (n->engine_count)
+        fd = n->engine[--n->engine_count];
+    pthread_mutex_unlock(&n->lock);
+    return fd >= 0 ? fd : cay_native_connect(n);
+}
+
+static void give_back(struct cay_native *n, int *fd)
+{
+    pthread_mutex_lock(&n->lock);
+    if (n->engine_count < (int)CAY_COUNT(n->engine))
+        n->engine[n->engine_count++] = cay_take_fd(fd);
+    pthread_mutex_unlock(&n->lock);
+    cay_close_fd(fd);
+}
+
+static const char *static_name(const char *name)
+{
+    static const char *const known[] = {"IMAGE_NOT_FOUND", "SANDBOX_NOT_RUNNING"};
+    for (size_t i = 0; i < CAY_COUNT(known); i++)
+        if (strcmp(known[i], name) == 0)
+            return known[i];
+    return NULL;
+}
+
+static int told(const struct cay_engine_reply *reply, struct cay_error *err)
+{
+    *err = (struct cay_error){.code = reply->code, .name = static_name(reply->name)};
+    cay_str_copy(err->msg, sizeof err->msg, reply->msg);
+    cay_str_copy(err->cause, sizeof err->cause, reply->cause);
+    return reply->code;
+}
+
+enum outcome { ANSWERED, LOST, LATE };
+
+static enum outcome ask(int sock, const struct cay_engine_request *rq, int64_t until_ms, char *buf,
+                        size_t size, ssize_t *len, int *fd_out)
+{
+    struct pollfd poll_fd = {.fd = sock, .events = POLLIN};
+    int fd_count = 0;
+    if (cay_packet_send(sock, rq, sizeof *rq, NULL, 0, NULL, 0) < 0)
+        return LOST;
+    for (;;) {
+        int64_t left = until_ms - cay_clock_mono_ms();
+        int r = left <= 0 ? 0 : poll(&poll_fd, 1, (int)left);
+        if (r == 0)
+            return LATE;
+        if (r < 0 && errno == EINTR)
+            continue;
+        *len = cay_packet_recv(sock, buf, size, fd_out, 1, &fd_count);
+        if (*len < (ssize_t)sizeof(struct cay_engine_reply))
+            return LOST;
+        if (!fd_count)
+            *fd_out = -1;
+        return ANSWERED;
+    }
+}
+
+int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
+                    void *data, size_t size, size_t *len_out, int *fd_out, struct cay_error *err)
+{
+    int64_t until = cay_clock_mono_ms() + wait_ms;
+    char buf[CAY_MESSAGE_MAX];
+    struct cay_engine_reply reply;
+    ssize_t len = 0;
+
+    for (int i = 0; i < TRIES; i++) {
+        CAY_AUTO_FD int got = -1;
+        CAY_AUTO_FD int sock = take(n);
+        if (sock < 0)
+            return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach the engine");
+        enum outcome how = ask(sock, rq, until, buf, sizeof buf, &len, &got);
+        if (how == LATE)
+            return cay_fail(err, CAY_ERR_TIMEOUT, "the engine did not answer in %lld ms",
+                            (long long)wait_ms);
+        if (how == LOST)
+            continue; /* it died; the next one takes the same question */
+        give_back(n, &sock);
+        memcpy(&reply, buf, sizeof reply);
+        if (reply.code < 0)
+            return told(&reply, err);
+        size_t rest = (size_t)len - sizeof reply;
+        if (data)
+            memcpy(data, buf + sizeof reply, rest < size ? rest : size);
+        if (len_out)
+            *len_out = rest < size ? rest : size;
+        if (fd_out)
+            *fd_out = cay_take_fd(&got);
+        return 0;
+    }
+    return cay_fail(err, CAY_ERR_UNAVAILABLE, "the engine is not running");
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The provider's table, each entry a question to the engine. */
+#include "provider/native/native.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include "model/limits.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+
+#define HEALTH_MS 2000
+#define AGAIN_MS 200
+
+static struct cay_engine_request request(enum cay_engine_op op, const char *id)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = op};
+    cay_str_copy(rq.id, sizeof rq.id, id);
+    return rq;
+}
+
+/* ---- events ---- */
+
+static void set_death(struct cay_provider_entry *out, const struct cay_engine_entry *e)
+{
+    static const char *const reasons[] = {"stopped", "deleted", "oom",         "signal",
+                                          "exited",  "error",   "host_restart"};
+    out->death = (struct cay_death){.reason = "error",
+                                    .has_exit = e->exit_code >= 0,
+                                    .has_signal = e->signal > 0,
+                                    .exit_code = e->exit_code,
+                                    .signal = e->signal,
+                                    .peak_bytes = e->memory_peak_bytes,
+                                    .cpu_ms = e->cpu_us / 1000};
+    for (size_t i = 0; i < CAY_COUNT(reasons); i++)
+        if (strncmp(reasons[i], e->reason, sizeof e->reason) == 0)
+            out->death.reason = reasons[i];
+}
+
+static void translate(struct cay_provider_entry *out, const struct cay_engine_entry *e)
+{
+    *out = (struct cay_provider_entry){.running = e->state == CAY_ENGINE_RUNNING,
+                                       .started_at_ms = e->started_at_ms,
+                                       .ended_at_ms = e->ended_at_ms};
+    memcpy(out->id, e->id, sizeof out->id - 1);
+    if (!out->running)
+        set_death(out, e);
+}
+
+static bool subscribe(struct cay_native *n)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_EVENTS, "");
+    struct cay_engine_reply reply;
+    n->events_fd = cay_native_connect(n);
+    if (n->events_fd < 0)
+        return false;
+    return cay_packet_send(n->events_fd, &rq, sizeof rq, NULL, 0, NULL, 0) == 0 &&
+           cay_packet_recv(n->events_fd, &reply, sizeof reply, NULL, 0, NULL) == sizeof reply;
+}
+
+static void push(struct cay_native *n, const struct cay_engine_entry *e)
+{
+    struct cay_provider_entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        abort();
+    if (e)
+        translate(entry, e);
+    if (e)
+        cay_pid1_forget(n, entry->id);
+    if (!cay_queue_push(n->events, entry))
+        free(entry); /* full: reconcile finds it */
+}
+
+static bool closing(struct cay_native *n, int fd, int64_t wait_ms)
+{
+    struct pollfd fds[] = {{.fd = n->closing, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    int r = poll(fds, fd < 0 ? 1 : 2, (int)wait_ms);
+    return r > 0 && fds[0].revents;
+}
+
+/* Hears of deaths. When the engine went away something may have happened unheard: an entry without
+ * an id says so. */
+static void *listen_events(void *arg)
+{
+    struct cay_native *n = arg;
+    for (bool first = true;; first = false) {
+        struct cay_engine_entry e;
+        bool heard = subscribe(n);
+        if (heard && !first)
+            push(n, NULL);
+        while (heard && !closing(n, n->events_fd, -1) &&
+               cay_packet_recv(n->events_fd, &e, sizeof e, NULL, 0, NULL) == sizeof e)
+            push(n, &e);
+        cay_close_fd(&n->events_fd);
+        if (closing(n, -1, AGAIN_MS))
+            return NULL;
+    }
+}
+
+/* ---- the table ---- */
+
+static int open_native(const struct cay_config *cfg, struct cay_queue *events,
+                       struct cay_provider **out, struct cay_error *err)
+{
+    struct cay_native *n = calloc(1, sizeof *n);
+    if (!n)
+        abort();
+    n->base.ops = &cay_provider_native;
+    n->data_fd = cfg->data_fd;
+    n->log_head_bytes = (uint64_t)(cfg->log_head_bytes ? cfg->log_head_bytes : CAY_LOG_HEAD_BYTES);
+    n->log_tail_bytes = (uint64_t)(cfg->log_tail_bytes ? cfg->log_tail_bytes : CAY_LOG_TAIL_BYTES);
+    n->events = events;
+    n->events_fd = -1;
+    n->closing = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&n->lock, NULL);
+    if (n->closing < 0 || pthread_create(&n->listener, NULL, listen_events, n) != 0) {
+        free(n);
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the native provider");
+    }
+    *out = &n->base;
+    return 0;
+}
+
+static void close_native(struct cay_provider *p)
+{
+    struct cay_native *n = (struct cay_native *)p;
+    uint64_t one = 1;
+    (void)!write(n->closing, &one, sizeof one);
+    pthread_join(n->listener, NULL);
+    cay_pid1_forget_all(n);
+    while (n->engine_count)
+        close(n->engine[--n->engine_count]);
+    cay_close_fd(&n->closing);
+    pthread_mutex_destroy(&n->lock);
+    free(n);
+}
+
+static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                  struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_HELLO, "");
+    struct cay_engine_hello hello;
+    char data[CAY_MESSAGE_MAX];
+    size_t len;
+    int r =
+        cay_native_call((struct cay_native *)p, &rq, HEALTH_MS, data, sizeof data, &len, NULL, err);
+    if (r < 0)
+        return r;
+    memcpy(&hello, data, sizeof hello);
+    size_t fit = (len - sizeof hello) / sizeof(struct cay_engine_problem);
+    size_t count = hello.problem_count < fit ? hello.problem_count : fit;
+    *out = (struct cay_health){.version = cay_arena_strdup(a, hello.version),
+                               .problems = cay_arena_alloc(a, (count + 1) * sizeof *out->problems),
+                               .problem_count = count};
+    for (size_t i = 0; i < count; i++) {
+        struct cay_engine_problem problem;
+        memcpy(&problem, data + sizeof hello + i * sizeof problem, sizeof problem);
+        out->problems[i] = (struct cay_problem){
+            cay_arena_strdup(a, problem.what), cay_arena_strdup(a, problem.why),
+            cay_arena_strdup(a, problem.fix), problem.fatal != 0};
+    }
+    return 0;
+}
+
+static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *id,
+                    const struct cay_spec *spec, struct cay_error *err)
+{
+    struct cay_native *n = (struct cay_native *)p;
+    struct cay_engine_request rq = request(op, id);
+    char data[CAY_MESSAGE_MAX];
+    size_t len;
+    int fd;
+
+    cay_str_copy(rq.image, sizeof rq.image, spec->image);
+    cay_str_copy(rq.hostname, sizeof rq.hostname, spec->name);
+    rq.memory_bytes = spec->memory_bytes;
+    rq.disk_bytes = spec->disk_bytes;
+    rq.cpu_milli = spec->cpu_milli;
+    rq.pids = spec->pids;
+    int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
+    if (r == 0)
+        cay_pid1_learn(n, id, data, len, fd);
+    return r;
+}
+
+static int create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                  struct cay_error *err)
+{
+    return bring_up(p, CAY_ENGINE_CREATE, id, spec, err);
+}
+
+static int start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                 struct cay_error *err)
+{
+    return bring_up(p, CAY_ENGINE_START, id, spec, err);
+}
+
+static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err)
+{
+    struct cay_native *n = (struct cay_native *)p;
+    struct cay_engine_request rq = request(CAY_ENGINE_STOP, id);
+    rq.grace_ms = (uint32_t)grace_ms;
+    cay_pid1_forget(n, id);
+    return cay_native_call(n, &rq, grace_ms + CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
+}
+
+static int destroy(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    struct cay_native *n = (struct cay_native *)p;
+    struct cay_engine_request rq = request(CAY_ENGINE_DESTROY, id);
+    cay_pid1_forget(n, id);
+    return cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
+}
+
+static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
+                 struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_USAGE, id);
+    struct cay_usage got;
+    size_t len;
+    int r = cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, &got, sizeof got, &len,
+                            NULL, err);
+    if (r == 0 && len != sizeof got)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
+    if (r == 0)
+        *out = got;
+    return r;
+}
+
+static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_LIST, "");
+    CAY_AUTO_FD int fd = -1;
+    struct stat st;
+    int r =
+        cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fd, err);
+    if (r < 0)
+        return r;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine sent no list");
+    size_t count = (size_t)st.st_size / sizeof(struct cay_engine_entry);
+    *out = (struct cay_provider_list){cay_arena_alloc(a, (count + 1) * sizeof *out->at), count};
+    for (size_t i = 0; i < count; i++) {
+        struct cay_engine_entry e;
+        if (pread(fd, &e, sizeof e, (off_t)(i * sizeof e)) != sizeof e)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the engine's list");
+        translate(&out->at[i], &e);
+    }
+    return 0;
+}
+
+const struct cay_provider_ops cay_provider_native = {
+    .name = "native",
+    .open = open_native,
+    .close = close_native,
+    .health = health,
+    .create = create,
+    .start = start,
+    .stop = stop,
+    .destroy = destroy,
+    .usage = usage,
+    .list = list,
+    .exec = cay_native_exec,
+    .kill = cay_native_kill,
+    .executions = cay_native_executions,
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native provider: a client of the engine, and of each sandbox's pid 1. */
+#pragma once
+#include "base/queue.h"
+#include "engine/message.h"
+#include "provider/provider.h"
+
+#define CAY_NATIVE_BUCKETS 1024
+
+/* What executions need to know of a sandbox, and its idle connections to pid 1. */
+struct cay_pid1 {
+    char id[CAY_ID_SIZE];
+    char user[64], workdir[256];
+    char *env; /* env_count × "K=V\0" */
+    uint32_t env_count, env_len;
+    int idle[8];
+    int idle_count;
+    struct cay_pid1 *next;
+};
+
+struct cay_native {
+    struct cay_provider base;
+    int data_fd;
+    uint64_t log_head_bytes, log_tail_bytes;
+    pthread_mutex_t lock; /* of all below */
+    int engine[32];       /* idle connections */
+    int engine_count;
+    struct cay_pid1 *pid1s[CAY_NATIVE_BUCKETS];
+    size_t idle_total;
+    struct cay_queue *events;
+    pthread_t listener;
+    int events_fd, closing; /* closing: an eventfd */
+};
+
+/* engine.c: one request to the engine. data takes what follows the reply, fd_out a descriptor; both
+ * may be NULL. The engine may die under it: everything we ask is safe to ask twice, and is. */
+int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
+                    void *data, size_t size, size_t *len_out, int *fd_out, struct cay_error *err);
+int cay_native_connect(struct cay_native *n); /* a fresh connection to the engine, or -1 */
+
+/* pid1.c */
+int cay_native_exec(struct cay_provider *p, const char *id, const char *exec_id,
+                    const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);
+int cay_native_kill(struct cay_provider *p, const char *id, const char *exec_id, int signal,
+                    struct cay_error *err);
+int cay_native_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
+                          struct cay_strs *out, struct cay_error *err);
+/* Takes over what a CREATE, START or CONNECT answered. */
+void cay_pid1_learn(struct cay_native *n, const char *id, const void *data, size_t len, int fd);
+void cay_pid1_forget(struct cay_native *n, const char *id);
+void cay_pid1_forget_all(struct cay_native *n);

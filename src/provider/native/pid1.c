@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Talking to a sandbox's pid 1: straight, without the engine in between.
+ *
+ * Nothing pid 1 answers is believed beyond its form, and no descriptor is ever taken from it. A
+ * connection serves one call at a time; a call that is late costs its connection. */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/packet.h"
+#include "init/proto.h"
+#include "provider/native/native.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- what we know of each sandbox ---- */
+
+static struct cay_pid1 **slot(struct cay_native *n, const char *id)
+{
+    unsigned h = 2166136261U;
+    for (const char *at = id; *at; at++)
+        h = (h ^ (unsigned char)*at) * 16777619U;
+    struct cay_pid1 **at = &n->pid1s[h % CAY_NATIVE_BUCKETS];
+    while (*at && strcmp((*at)->id, id) != 0)
+        at = &(*at)->next;
+    return at;
+}
+
+static void drop_idle(struct cay_native *n, struct cay_pid1 *p)
+{
+    while (p->idle_count) {
+        close(p->idle[--p->idle_count]);
+        n->idle_total--;
+    }
+}
+
+static void keep_idle(struct cay_native *n, struct cay_pid1 *p, int *fd)
+{
+    if (p->idle_count == (int)CAY_COUNT(p->idle) || n->idle_total >= CAY_CONNECTIONS_TO_INIT)
+        return; /* the caller's scope closes it */
+    p->idle[p->idle_count++] = cay_take_fd(fd);
+    n->idle_total++;
+}
+
+void cay_pid1_learn(struct cay_native *n, const char *id, const void *data, size_t len, int fd)
+{
+    CAY_AUTO_FD int sock = fd;
+    struct cay_engine_image head;
+    if (len < sizeof head)
+        return;
+    memcpy(&head, data, sizeof head);
+    if (head.env_len > len - sizeof head)
+        return;
+    pthread_mutex_lock(&n->lock);
+    struct cay_pid1 **at = slot(n, id), *p = *at;
+    if (!p) {
+        p = *at = calloc(1, sizeof *p);
+        if (!p)
+            abort();
+        cay_str_copy(p->id, sizeof p->id, id);
+    }
+    free(p->env);
+    p->env = malloc(head.env_len + 1);
+    if (!p->env)
+        abort();
+    memcpy(p->env, (const char *)data + sizeof head, head.env_len);
+    p->env[head.env_len] = 0;
+    p->env_count = head.env_count;
+    p->env_len = head.env_len;
+    cay_str_copy(p->user, sizeof p->user, head.user);
+    cay_str_copy(p->workdir, sizeof p->workdir, head.workdir);
+    keep_idle(n, p, &sock);
+    pthread_mutex_unlock(&n->lock);
+}
+
+static void forget_at(struct cay_native *n, struct cay_pid1 **at)
+{
+    struct cay_pid1 *p = *at;
+    if (!p)
+        return;
+    *at = p->next;
+    drop_idle(n, p);
+    free(p->env);
+    free(p);
+}
+
+void cay_pid1_forget(struct cay_native *n, const char *id)
+{
+    pthread_mutex_lock(&n->lock);
+    forget_at(n, slot(n, id));
+    pthread_mutex_unlock(&n->lock);
+}
+
+void cay_pid1_forget_all(struct cay_native *n)
+{
+    for (size_t i = 0; i < CAY_NATIVE_BUCKETS; i++)
+        while (n->pid1s[i])
+            forget_at(n, &n->pid1s[i]);
+}
+
+/* A connection and a copy of what we know; asks the engine when there is none. */
+static int take(struct cay_native *n, const char *id, struct cay_arena *a, struct cay_pid1 *out,
+                int *fd_out, struct cay_error *err)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_CONNECT};
+    cay_str_copy(rq.id, sizeof rq.id, id);
+    for (int i = 0; i < 2; i++) {
+        char data[CAY_MESSAGE_MAX];
+        size_t len;
+        int fd;
+        pthread_mutex_lock(&n->lock);
+        struct cay_pid1 *p = *slot(n, id);
+        if (p && p->idle_count) {
+            *out = *p;
+            out->env = cay_arena_alloc(a, p->env_len + 1);
+            memcpy(out->env, p->env, p->env_len);
+            *fd_out = p->idle[--p->idle_count];
+            n->idle_total--;
+            pthread_mutex_unlock(&n->lock);
+            return 0;
+        }
+        pthread_mutex_unlock(&n->lock);
+        int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
+        if (r < 0)
+            return r;
+        cay_pid1_learn(n, id, data, len, fd);
+    }
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "BUSY", "too many connections to pid 1");
+}
+
+static void give_back(struct cay_native *n, const char *id, int *fd)
+{
+    pthread_mutex_lock(&n->lock);
+    struct cay_pid1 *p = *slot(n, id);
+    if (p)
+        keep_idle(n, p, fd);
+    pthread_mutex_unlock(&n->lock);
+    cay_close_fd(fd);
+}
+
+/* ---- one call ---- */
+
+struct call {
+    struct cay_init_request head;
+    struct cay_buf strings;
+    int fds[2]; /* log, stdin */
+    int fd_count;
+};
+
+static void call_done(struct call *c)
+{
+    cay_buf_done(&c->strings);
+}
+
+/* Bytes behind a descriptor that nobody can change any more. */
+static int sealed_memfd(const void *data, size_t len, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = memfd_create("cay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a memfd");
+    for (size_t done = 0; done < len;) {
+        ssize_t n = write(fd, (const char *)data + done, len - done);
+        if (n <= 0)
+            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot fill a memfd");
+        done += (size_t)n;
+    }
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot seal a memfd");
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int again = open(path, O_RDONLY | O_CLOEXEC); /* read from its start, and only read */
+    return again < 0 ? cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot reopen a memfd") : again;
+}
+
+static int send_call(int sock, struct call *c, struct cay_error *err)
+{
+    CAY_AUTO_FD int memfd = -1;
+    int fds[3], count = 0;
+    bool large = sizeof c->head + c->strings.len > CAY_MESSAGE_MAX;
+
+    c->head.version = CAY_INIT_VERSION;
+    c->head.strings_len = (uint32_t)c->strings.len;
+    if (large) {
+        memfd = sealed_memfd(c->strings.data, c->strings.len, err);
+        if (memfd < 0)
+            return memfd;
+        c->head.flags |= CAY_INIT_BY_MEMFD;
+        fds[count++] = memfd;
+    }
+    for (int i = 0; i < c->fd_count; i++)
+        fds[count++] = c->fds[i];
+    if (cay_packet_send(sock, &c->head, sizeof c->head, large ? NULL : c->strings.data,
+                        large ? 0 : c->strings.len, fds, count) < 0)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "pid 1 of the sandbox is gone");
+    return 0;
+}
+
+static int receive(int sock, void *buf, size_t size, size_t *len_out, struct cay_error *err)
+{
+    struct pollfd fd = {.fd = sock, .events = POLLIN};
+    int64_t until = cay_clock_mono_ms() + CAY_INIT_CALL_MS;
+    for (;;) {
+        int64_t left = until - cay_clock_mono_ms();
+        int r = left <= 0 ? 0 : poll(&fd, 1, (int)left);
+        if (r < 0 && errno == EINTR)
+            continue;
+        if (r <= 0)
+            return cay_fail(err, CAY_ERR_TIMEOUT, "pid 1 of the sandbox did not answer in %d ms",
+                            CAY_INIT_CALL_MS);
+        ssize_t n = cay_packet_recv(sock, buf, size, NULL, 0, NULL);
+        if (n < (ssize_t)sizeof(struct cay_init_reply))
+            return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING",
+                               "the sandbox ended during the call");
+        *len_out = (size_t)n;
+        return 0;
+    }
+}
+
+static int result_error(const struct cay_init_reply *reply, struct cay_error *err)
+{
+    errno = reply->error;
+    switch ((enum cay_init_result)reply->result) {
+    case CAY_INIT_OK:
+        return 0;
+    case CAY_INIT_NO_SUCH_EXEC:
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_RUNNING",
+                           "the execution is not running");
+    case CAY_INIT_TOO_MANY:
+        return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_EXECUTIONS",
+                           "the sandbox runs as many executions as it may");
+    case CAY_INIT_NO_USER:
+        return cay_fail_field(err, "user", "no such user in the sandbox");
+    case CAY_INIT_NO_CWD:
+        return cay_fail_field(err, "cwd", "cannot enter the directory: %s", strerror(errno));
+    case CAY_INIT_NO_PROCESS:
+        return cay_fail_as(err, CAY_ERR_LIMIT, "PROCESS_LIMIT",
+                           "the sandbox has as many processes as it may: %s", strerror(errno));
+    case CAY_INIT_NO_EXEC:
+        return cay_fail_field(err, "command", "%s", strerror(errno));
+    case CAY_INIT_STOPPING:
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is stopping");
+    case CAY_INIT_BAD_REQUEST:
+        break;
+    }
+    return cay_fail(err, CAY_ERR_PROVIDER, "pid 1 of the sandbox refused the request");
+}
+
+/* An idle connection may have died with a pid 1 of an earlier run: then sending fails, nothing was
+ * asked, and a fresh one is taken. `fill` adds the strings once the sandbox's own are known. */
+static int call(struct cay_native *n, const char *id, struct call *c,
+                void (*fill)(struct call *, const struct cay_pid1 *, const void *), const void *arg,
+                void *buf, size_t size, size_t *len_out, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    for (int tries = 0;; tries++) {
+        CAY_AUTO_FD int sock = -1;
+        struct cay_pid1 p;
+        int r = take(n, id, &a, &p, &sock, err);
+        if (r < 0)
+            return r;
+        c->strings.len = 0;
+        if (fill)
+            fill(c, &p, arg);
+        r = send_call(sock, c, err);
+        if (r == CAY_ERR_UNAVAILABLE && tries < (int)CAY_COUNT(p.idle) + 1)
+            continue;
+        if (r == 0)
+            r = receive(sock, buf, size, len_out, err);
+        if (r < 0)
+            return r;
+        give_back(n, id, &sock);
+        struct cay_init_reply reply;
+        memcpy(&reply, buf, sizeof reply);
+        return result_error(&reply, err);
+    }
+}
+
+/* ---- EXEC ---- */
+
+static bool has_key(const struct cay_pairs *env, const char *pair)
+{
+    size_t len = strcspn(pair, "=");
+    for (size_t i = 0; i < env->count; i++)
+        if (strncmp(env->at[i].key, pair, len) == 0 && env->at[i].key[len] == 0)
+            return true;
+    return false;
+}
+
+static void add_string(struct cay_buf *b, const char *s)
+{
+    cay_buf_add(b, s, strlen(s) + 1);
+}
+
+static void fill_exec(struct call *c, const struct cay_pid1 *p, const void *arg)
+{
+    const struct cay_exec_spec *spec = arg;
+    struct cay_buf *b = &c->strings;
+
+    add_string(b, spec->user ? spec->user : p->user);
+    add_string(b, spec->cwd ? spec->cwd : p->workdir);
+    c->head.argc = (uint32_t)spec->argv.count;
+    for (size_t i = 0; i < spec->argv.count; i++)
+        add_string(b, spec->argv.at[i]);
+    c->head.envc = 0;
+    const char *at = p->env;
+    for (uint32_t i = 0; i < p->env_count && at < p->env + p->env_len; i++, at += strlen(at) + 1) {
+        if (has_key(&spec->env, at))
+            continue;
+        add_string(b, at);
+        c->head.envc++;
+    }
+    for (size_t i = 0; i < spec->env.count; i++) {
+        cay_buf_adds(b, spec->env.at[i].key);
+        cay_buf_addc(b, '=');
+        add_string(b, spec->env.at[i].value);
+        c->head.envc++;
+    }
+    if (!cay_pairs_get(&spec->env, "CAY_SANDBOX_ID")) {
+        cay_buf_adds(b, "CAY_SANDBOX_ID=");
+        add_string(b, p->id);
+        c->head.envc++;
+    }
+}
+
+int cay_native_exec(struct cay_provider *provider, const char *id, const char *exec_id,
+                    const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
+{
+    struct cay_native *n = (struct cay_native *)provider;
+    CAY_CLEANUP(call_done)
+    struct call c = {.head = {.op = CAY_INIT_EXEC,
+                              .grace_ms = CAY_EXEC_GRACE_MS,
+                              .timeout_ms = (uint64_t)spec->timeout_ms,
+                              .log_head_bytes = n->log_head_bytes,
+                              .log_tail_bytes = n->log_tail_bytes},
+                     .fds = {log_fd, -1},
+                     .fd_count = 1};
+    CAY_AUTO_FD int input = -1;
+    struct cay_init_reply reply;
+    size_t len;
+
+    cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
+    if (spec->stdin_text) {
+        input = sealed_memfd(spec->stdin_text, spec->stdin_len, err);
+        if (input < 0)
+            return input;
+        c.fds[c.fd_count++] = input;
+        c.head.flags |= CAY_INIT_HAS_STDIN;
+    }
+    return call(n, id, &c, fill_exec, spec, &reply, sizeof reply, &len, err);
+}
+
+int cay_native_kill(struct cay_provider *provider, const char *id, const char *exec_id, int signal,
+                    struct cay_error *err)
+{
+    CAY_CLEANUP(call_done)
+    struct call c = {.head = {.op = CAY_INIT_KILL, .signal = (uint32_t)signal}};
+    struct cay_init_reply reply;
+    size_t len;
+    cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
+    return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+}
+
+int cay_native_executions(struct cay_provider *provider, const char *id, struct cay_arena *a,
+                          struct cay_strs *out, struct cay_error *err)
+{
+    CAY_CLEANUP(call_done) struct call c = {.head = {.op = CAY_INIT_LIST}};
+    struct cay_init_reply reply;
+    char buf[CAY_MESSAGE_MAX];
+    size_t len;
+    int r = call((struct cay_native *)provider, id, &c, NULL, NULL, buf, sizeof buf, &len, err);
+    if (r < 0)
+        return r;
+    memcpy(&reply, buf, sizeof reply);
+    *out = (struct cay_strs){0};
+    const char *at = buf + sizeof reply, *end = buf + len;
+    for (uint32_t i = 0; i < reply.count && at < end; i++) {
+        const char *nul = memchr(at, 0, (size_t)(end - at));
+        if (!nul)
+            break;
+        if (cay_id_is_execution(at))
+            cay_strs_push(a, out, cay_arena_strdup(a, at));
+        at = nul + 1;
+    }
+    return 0;
+}

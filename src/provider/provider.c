@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of providers in this build, and one thin function per entry of the interface. */
+#include "provider/provider.h"
+#include <string.h>
+
+static const struct cay_provider_ops *const known[] = {
+    &cay_provider_native,
+    &cay_provider_fake,
+};
+
+int cay_provider_open(const char *name, const struct cay_config *cfg, struct cay_queue *events,
+                      struct cay_provider **out, struct cay_error *err)
+{
+    for (size_t i = 0; i < CAY_COUNT(known); i++)
+        if (strcmp(known[i]->name, name) == 0)
+            return known[i]->open(cfg, events, out, err);
+    return cay_fail(err, CAY_ERR_INVALID, "no provider named %s in this build", name);
+}
+
+void cay_provider_close(struct cay_provider *p)
+{
+    if (p)
+        p->ops->close(p);
+}
+
+const char *cay_provider_name(const struct cay_provider *p)
+{
+    return p->ops->name;
+}
+
+int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                        struct cay_error *err)
+{
+    return p->ops->health(p, a, out, err);
+}
+
+int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                        struct cay_error *err)
+{
+    return p->ops->create(p, id, spec, err);
+}
+
+int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                       struct cay_error *err)
+{
+    return p->ops->start(p, id, spec, err);
+}
+
+int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
+                      struct cay_error *err)
+{
+    return p->ops->stop(p, id, grace_ms, err);
+}
+
+int cay_provider_destroy(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return p->ops->destroy(p, id, err);
+}
+
+int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
+                       struct cay_error *err)
+{
+    return p->ops->usage(p, id, out, err);
+}
+
+int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                      struct cay_error *err)
+{
+    return p->ops->list(p, a, out, err);
+}
+
+int cay_provider_exec(struct cay_provider *p, const char *id, const char *exec_id,
+                      const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
+{
+    return p->ops->exec(p, id, exec_id, spec, log_fd, err);
+}
+
+int cay_provider_kill(struct cay_provider *p, const char *id, const char *exec_id, int signal,
+                      struct cay_error *err)
+{
+    return p->ops->kill(p, id, exec_id, signal, err);
+}
+
+int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
+                            struct cay_strs *out, struct cay_error *err)
+{
+    return p->ops->executions(p, id, a, out, err);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can make a sandbox. One folder per backend; callers never touch `ops`.
+ *
+ * Any thread may call any entry. Asking for what is already so succeeds: starting what runs,
+ * stopping what is stopped, destroying what is gone. Otherwise an id nobody knows is
+ * CAY_ERR_NOT_FOUND, and a sandbox that is not running where it must be CAY_ERR_CONFLICT,
+ * "SANDBOX_NOT_RUNNING". A backend that does not answer is CAY_ERR_UNAVAILABLE or, when it is late,
+ * CAY_ERR_TIMEOUT; one that fails is CAY_ERR_PROVIDER. */
+#pragma once
+#include "base/error.h"
+#include "base/queue.h"
+#include "model/config.h"
+#include "model/execution.h"
+#include "model/sandbox.h"
+
+struct cay_provider {
+    const struct cay_provider_ops *ops; /* first member of every provider's own struct */
+};
+
+/* One sandbox as the backend knows it. */
+struct cay_provider_entry {
+    char id[CAY_ID_SIZE];
+    bool running;
+    int64_t started_at_ms, ended_at_ms;
+    struct cay_death death; /* when not running; reason and message are static or in `text` */
+    char text[64];
+};
+
+struct cay_provider_list {
+    struct cay_provider_entry *at;
+    size_t count;
+};
+
+struct cay_problem {
+    const char *what, *why, *fix;
+    bool fatal; /* a create needs it: unhealthy; else degraded */
+};
+
+struct cay_health {
+    const char *version;
+    struct cay_problem *problems; /* in the arena */
+    size_t problem_count;
+};
+
+struct cay_provider_ops {
+    const char *name;
+    /* Entries of sandboxes that ended are pushed to `events` (malloc'ed; the taker frees). */
+    int (*open)(const struct cay_config *cfg, struct cay_queue *events, struct cay_provider **out,
+                struct cay_error *err);
+    void (*close)(struct cay_provider *p);
+    int (*health)(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                  struct cay_error *err);
+    /* Leaves the sandbox running, without its start command. The id is ours, so a repeated create
+     * finds the first one. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
+    int (*create)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                  struct cay_error *err);
+    int (*start)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                 struct cay_error *err);
+    /* SIGTERM, at most grace_ms of patience, SIGKILL; down on return. */
+    int (*stop)(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err);
+    int (*destroy)(struct cay_provider *p, const char *id, struct cay_error *err);
+    int (*usage)(struct cay_provider *p, const char *id, struct cay_usage *out,
+                 struct cay_error *err);
+    /* All that this instance owns, or an error: never half of it. */
+    int (*list)(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                struct cay_error *err);
+    /* Starts a command whose output and exit go to the log behind log_fd (borrowed). spec's argv,
+     * cwd, user and env are complete but for what the image adds. Returns when it runs.
+     * CAY_ERR_INVALID with the field for a bad cwd or user. */
+    int (*exec)(struct cay_provider *p, const char *id, const char *exec_id,
+                const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);
+    /* CAY_ERR_NOT_FOUND, "EXECUTION_NOT_RUNNING", when it ended. */
+    int (*kill)(struct cay_provider *p, const char *id, const char *exec_id, int signal,
+                struct cay_error *err);
+    /* Which executions run now; for telling `running` from `lost`. */
+    int (*executions)(struct cay_provider *p, const char *id, struct cay_arena *a,
+                      struct cay_strs *out, struct cay_error *err);
+};
+
+int cay_provider_open(const char *name, const struct cay_config *cfg, struct cay_queue *events,
+                      struct cay_provider **out, struct cay_error *err);
+void cay_provider_close(struct cay_provider *p);
+const char *cay_provider_name(const struct cay_provider *p);
+int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                        struct cay_error *err);
+int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                        struct cay_error *err);
+int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                       struct cay_error *err);
+int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
+                      struct cay_error *err);
+int cay_provider_destroy(struct cay_provider *p, const char *id, struct cay_error *err);
+int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
+                       struct cay_error *err);
+int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                      struct cay_error *err);
+int cay_provider_exec(struct cay_provider *p, const char *id, const char *exec_id,
+                      const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);
+int cay_provider_kill(struct cay_provider *p, const char *id, const char *exec_id, int signal,
+                      struct cay_error *err);
+int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
+                            struct cay_strs *out, struct cay_error *err);
+
+extern const struct cay_provider_ops cay_provider_native, cay_provider_fake;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every provider must do, against the fake; other providers are named by CAY_TEST_PROVIDER and
+ * opened in the data directory that CAY_TEST_DATA names. */
+#include "base/clock.h"
+#include "log/files.h"
+#include "log/reader.h"
+#include "model/limits.h"
+#include "provider/provider.h"
+#include "tests/test.h"
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+
+struct suite {
+    struct cay_provider *p;
+    struct cay_queue events;
+    struct cay_arena a;
+    struct cay_spec spec;
+    int data_fd, logs_fd;
+    char id[CAY_ID_SIZE];
+};
+
+static bool begin(struct suite *s)
+{
+    struct cay_error err = {0};
+    const char *name = getenv("CAY_TEST_PROVIDER"), *data = getenv("CAY_TEST_DATA");
+    *s = (struct suite){.spec = cay_spec_default()};
+    s->data_fd = open(data ? data : test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    (void)mkdirat(dir_fd, "logs", 0700);
+    s->logs_fd = openat(dir_fd, "logs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    close(dir_fd);
+    struct cay_config cfg = {.data = data ? data : test_dir(), .data_fd = s->data_fd};
+    cay_queue_init(&s->events, 64);
+    cay_id_sandbox(s->id);
+    s->spec.name = "contract";
+    s->spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
+    if (cay_provider_open(name ? name : "fake", &cfg, &s->events, &s->p, &err) == 0)
+        return true;
+    test_failed(__FILE__, __LINE__, "open: %s (%s)", err.msg, err.cause);
+    return false;
+}
+
+static void end(struct suite *s)
+{
+    struct cay_error err = {0};
+    void *event;
+    CHECK_EQ("destroy", cay_provider_destroy(s->p, s->id, &err), 0);
+    cay_provider_close(s->p);
+    while ((event = cay_queue_pop(&s->events, 0)) != NULL)
+        free(event);
+    cay_queue_done(&s->events);
+    cay_arena_done(&s->a);
+    close(s->logs_fd);
+    close(s->data_fd);
+}
+
+static const struct cay_provider_entry *find(struct suite *s)
+{
+    struct cay_error err = {0};
+    struct cay_provider_list list = {0};
+    CHECK_EQ("list", cay_provider_list(s->p, &s->a, &list, &err), 0);
+    for (size_t i = 0; i < list.count; i++)
+        if (strcmp(list.at[i].id, s->id) == 0)
+            return &list.at[i];
+    return NULL;
+}
+
+TEST(provider_contract_lifecycle)
+{
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_usage usage;
+    if (!begin(&s))
+        return;
+    CHECK("nothing at first", find(&s) == NULL);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &err), 0);
+    CHECK_EQ("create finds the first one", cay_provider_create(s.p, s.id, &s.spec, &err), 0);
+    CHECK("it runs", find(&s) && find(&s)->running);
+    CHECK_EQ("usage", cay_provider_usage(s.p, s.id, &usage, &err), 0);
+    CHECK_EQ("starting what runs", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
+    CHECK_EQ("stop", cay_provider_stop(s.p, s.id, 1000, &err), 0);
+    CHECK("it is down", find(&s) && !find(&s)->running);
+    CHECK_STR("and says why", find(&s) ? find(&s)->death.reason : NULL, "stopped");
+    CHECK_EQ("stopping what is stopped", cay_provider_stop(s.p, s.id, 0, &err), 0);
+    CHECK_EQ("no usage of what is down", cay_provider_usage(s.p, s.id, &usage, &err),
+             CAY_ERR_CONFLICT);
+    CHECK_EQ("start", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
+    CHECK("it runs again", find(&s) && find(&s)->running);
+    CHECK_EQ("destroy", cay_provider_destroy(s.p, s.id, &err), 0);
+    CHECK("nothing is left", find(&s) == NULL);
+    CHECK_EQ("destroying what is gone", cay_provider_destroy(s.p, s.id, &err), 0);
+    end(&s);
+}
+
+TEST(provider_contract_unknown_ids)
+{
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_usage usage;
+    struct cay_strs running;
+    if (!begin(&s))
+        return;
+    CHECK_EQ("start", cay_provider_start(s.p, s.id, &s.spec, &err), CAY_ERR_NOT_FOUND);
+    CHECK_EQ("stop", cay_provider_stop(s.p, s.id, 0, &err), CAY_ERR_NOT_FOUND);
+    CHECK_EQ("usage", cay_provider_usage(s.p, s.id, &usage, &err), CAY_ERR_NOT_FOUND);
+    CHECK_EQ("executions", cay_provider_executions(s.p, s.id, &s.a, &running, &err),
+             CAY_ERR_NOT_FOUND);
+    s.spec.image = "missing:image";
+    CHECK_EQ("an image nobody has", cay_provider_create(s.p, s.id, &s.spec, &err),
+             CAY_ERR_NOT_FOUND);
+    CHECK_STR("by name", cay_error_name(&err), "IMAGE_NOT_FOUND");
+    CHECK("nothing is left of it", find(&s) == NULL);
+    end(&s);
+}
+
+static int run(struct suite *s, const char *const *words, char exec_id[CAY_ID_SIZE], int *log_fd,
+               struct cay_error *err)
+{
+    struct cay_exec_spec spec = {0};
+    for (; *words; words++)
+        cay_strs_push(&s->a, &spec.argv, *words);
+    cay_id_execution(exec_id);
+    int r = cay_log_create(s->logs_fd, s->id, exec_id, &spec, log_fd, err);
+    return r < 0 ? r : cay_provider_exec(s->p, s->id, exec_id, &spec, *log_fd, err);
+}
+
+/* Waits for the exit record; the deadline is only for a provider that is broken. */
+static struct cay_execution wait_end(struct suite *s, int log_fd)
+{
+    struct cay_execution ex = {0};
+    struct cay_error err = {0};
+    struct timespec pause = {.tv_nsec = 2000000};
+    int64_t until = cay_clock_mono_ms() + 10000;
+    do {
+        CHECK_EQ("summary", cay_log_summary(log_fd, &s->a, &ex, &err), 0);
+        if (ex.status == CAY_EXEC_EXITED)
+            return ex;
+        (void)nanosleep(&pause, NULL);
+    } while (cay_clock_mono_ms() < until);
+    CHECK("it ended", false);
+    return ex;
+}
+
+TEST(provider_contract_executions)
+{
+    static const char *const hello[] = {"echo", "hello", NULL};
+    static const char *const sleeps[] = {"sleep", "60", NULL};
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_strs running = {0};
+    char exec_id[CAY_ID_SIZE];
+    CAY_AUTO_FD int one = -1, two = -1, three = -1;
+    if (!begin(&s))
+        return;
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &err), 0);
+    CHECK_EQ("exec", run(&s, hello, exec_id, &one, &err), 0);
+    struct cay_execution ex = wait_end(&s, one);
+    CHECK_EQ("its code", ex.exit_code, 0);
+    CHECK("its output", ex.stdout_bytes > 0);
+    CHECK_EQ("killing what ended", cay_provider_kill(s.p, s.id, exec_id, SIGTERM, &err),
+             CAY_ERR_NOT_FOUND);
+    CHECK_STR("by name", cay_error_name(&err), "EXECUTION_NOT_RUNNING");
+
+    CHECK_EQ("exec that lasts", run(&s, sleeps, exec_id, &two, &err), 0);
+    CHECK_EQ("executions", cay_provider_executions(s.p, s.id, &s.a, &running, &err), 0);
+    CHECK_EQ("one runs", running.count, 1);
+    CHECK_EQ("kill", cay_provider_kill(s.p, s.id, exec_id, SIGKILL, &err), 0);
+    ex = wait_end(&s, two);
+    CHECK_EQ("by signal", ex.signal, SIGKILL);
+    CHECK_STR("that was asked for", ex.reason, "killed");
+
+    CHECK_EQ("stop", cay_provider_stop(s.p, s.id, 0, &err), 0);
+    CHECK_EQ("exec in what is down", run(&s, hello, exec_id, &three, &err), CAY_ERR_CONFLICT);
+    CHECK_STR("by name", cay_error_name(&err), "SANDBOX_NOT_RUNNING");
+    end(&s);
+}
