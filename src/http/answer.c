@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers on their way to the socket: the head, and one sendmsg for all of it. */
+#include "http/conn.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define FIXED_MAX 512
+
+static const struct {
+    int status;
+    const char *reason;
+} reasons[] = {
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {206, "Partial Content"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {304, "Not Modified"},
+    {307, "Temporary Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {412, "Precondition Failed"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {421, "Misdirected Request"},
+    {422, "Unprocessable Content"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {507, "Insufficient Storage"},
+};
+
+static const char *reason_of(int status)
+{
+    for (size_t i = 0; i < CAY_COUNT(reasons); i++)
+        if (reasons[i].status == status)
+            return reasons[i].reason;
+    return "";
+}
+
+void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const struct cay_error *err,
+                      struct cay_resp *resp)
+{
+    if (resp->stream)
+        resp->stream->ops->close(resp->stream);
+    resp->stream = NULL;
+    resp->kind = CAY_RESP_BYTES;
+    resp->status = 0;
+    resp->content_type = NULL;
+    resp->body.len = 0;
+    s->app.error(req, err, resp);
+    resp->kind = CAY_RESP_BYTES;
+    if (resp->status == 0)
+        resp->status = 500;
+    if (req->allow && err->code == CAY_ERR_METHOD)
+        cay_resp_header(resp, "Allow", req->allow);
+}
+
+/* The lines that every answer has; framing is how the client finds the body's end. */
+static size_t write_fixed(const struct cay_conn *c, const struct cay_resp *resp,
+                          const char *framing, char out[FIXED_MAX])
+{
+    const char *type = resp->content_type;
+    int len = snprintf(out, FIXED_MAX,
+                       "HTTP/1.1 %d %s\r\n%s%s%s%sX-Request-Id: %s\r\n"
+                       "X-Content-Type-Options: nosniff\r\nConnection: %s\r\n",
+                       resp->status, reason_of(resp->status), type ? "Content-Type: " : "",
+                       type ? type : "", type ? "\r\n" : "", framing, c->req->request_id,
+                       c->keep_alive ? "keep-alive" : "close");
+    return len < FIXED_MAX ? (size_t)len : FIXED_MAX - 1; /* types are static and short */
+}
+
+bool cay_answer_put(struct cay_conn *c, struct iovec *iov, size_t count)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t n = 0;
+    if (cay_conn_pending(c) == 0)
+        n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+        return false;
+    size_t sent = n > 0 ? (size_t)n : 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+        sent -= skip;
+        if (skip < iov[i].iov_len)
+            cay_buf_add(&c->out, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
+    }
+    return true;
+}
+
+bool cay_answer_send(struct cay_conn *c, struct cay_resp *resp)
+{
+    char fixed[FIXED_MAX], framing[48] = "";
+    bool no_body = resp->status == 204 || resp->status == 304;
+    if (!no_body)
+        (void)snprintf(framing, sizeof framing, "Content-Length: %zu\r\n", resp->body.len);
+    struct iovec iov[] = {
+        {fixed, write_fixed(c, resp, framing, fixed)},
+        {resp->headers.data, resp->headers.len},
+        {(void *)(uintptr_t) "\r\n", 2},
+        {resp->body.data, no_body || c->head_only ? 0 : resp->body.len},
+    };
+    return cay_answer_put(c, iov, CAY_COUNT(iov));
+}
+
+void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp)
+{
+    char fixed[FIXED_MAX];
+    const char *framing = c->http10 ? "Cache-Control: no-store\r\n"
+                                    : "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n";
+    cay_buf_add(&c->out, fixed, write_fixed(c, resp, framing, fixed));
+    cay_buf_add(&c->out, resp->headers.data, resp->headers.len);
+    cay_buf_adds(&c->out, "\r\n");
+}
+
+void cay_answer_forget(struct cay_conn *c)
+{
+    c->req = NULL;
+    c->then = NULL;
+    cay_buf_done(&c->body);
+    cay_arena_done(&c->arena);
+}
+
+void cay_answer_done(struct cay_resp *resp)
+{
+    if (resp->stream)
+        resp->stream->ops->close(resp->stream);
+    resp->stream = NULL;
+    cay_buf_done(&resp->headers);
+    cay_buf_done(&resp->body);
+}
+
+size_t cay_conn_pending(const struct cay_conn *c)
+{
+    return c->out.len - c->out_at;
+}

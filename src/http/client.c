@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's connection: made when first needed, kept between calls, dropped after any doubt.
+ *
+ * A kept connection may have been closed by the server in the meantime. It is looked at before it
+ * is used again, and a GET or DELETE that finds it closed all the same is sent once more; anything
+ * else is not, because nobody can tell whether it was carried out. */
+#include "http/client.h"
+#include "base/clock.h"
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#define LOST "CONNECTION_LOST"
+
+struct cay_client {
+    char host[256], port[8], authority[272], base[256];
+    char *token; /* or NULL */
+    int fd;      /* -1: not connected */
+    int interrupt_fd;
+    bool reused; /* the connection has carried an answer before */
+    struct cay_reply reply;
+};
+
+/* One call under way. */
+struct call {
+    struct cay_client *c;
+    const struct cay_client_request *req;
+    struct cay_client_answer *out;
+    int64_t idle_ms;
+    bool any; /* a byte of the answer came */
+};
+
+static bool is_plain(const char *s)
+{
+    for (; *s; s++)
+        if ((unsigned char)*s <= 0x20 || (unsigned char)*s >= 0x7f)
+            return false;
+    return true;
+}
+
+static bool is_port(const char *s, size_t len)
+{
+    unsigned n = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (i >= 5 || s[i] < '0' || s[i] > '9')
+            return false;
+        n = n * 10 + (unsigned)(s[i] - '0');
+    }
+    return n > 0 && n <= 65535;
+}
+
+static int parse_url(struct cay_client *c, const char *url, struct cay_error *err)
+{
+    if (strncasecmp(url, "https://", 8) == 0)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "this build speaks plain http only, not %s", url);
+    if (strncasecmp(url, "http://", 7) != 0 || !is_plain(url))
+        return cay_fail(err, CAY_ERR_INVALID, "%s is no URL like http://127.0.0.1:3000", url);
+    const char *host = url + 7;
+    size_t auth_len = strcspn(host, "/?#");
+    const char *path = host + auth_len;
+    bool bracket = host[0] == '[';
+    size_t host_len = bracket ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
+    const char *rest = host_len <= auth_len ? host + host_len : "@";
+    size_t port_len = host_len <= auth_len ? auth_len - host_len : 0;
+    bool has_port = port_len > 0;
+
+    if (memchr(host, '@', auth_len) || host_len > auth_len || host_len == 0 || host_len > 255 ||
+        (has_port && (rest[0] != ':' || !is_port(rest + 1, port_len - 1))) ||
+        strlen(path) >= sizeof c->base || strpbrk(path, "?#"))
+        return cay_fail(err, CAY_ERR_INVALID, "%s is no URL like http://127.0.0.1:3000", url);
+
+    size_t trim = bracket ? 1 : 0;
+    (void)snprintf(c->host, sizeof c->host, "%.*s", (int)(host_len - 2 * trim), host + trim);
+    (void)snprintf(c->port, sizeof c->port, "%.*s", has_port ? (int)port_len - 1 : 2,
+                   has_port ? rest + 1 : "80");
+    (void)snprintf(c->authority, sizeof c->authority, "%.*s", (int)auth_len, host);
+    size_t path_len = strlen(path);
+    while (path_len && path[path_len - 1] == '/')
+        path_len--;
+    (void)snprintf(c->base, sizeof c->base, "%.*s", (int)path_len, path);
+    return 0;
+}
+
+int cay_client_new(const char *url, const char *token, struct cay_client **out,
+                   struct cay_error *err)
+{
+    struct cay_client *c = calloc(1, sizeof *c);
+    if (!c)
+        abort();
+    c->fd = c->interrupt_fd = -1;
+    int r = parse_url(c, url, err);
+    if (r >= 0 && token && *token) {
+        if (is_plain(token))
+            c->token = strdup(token);
+        else
+            r = cay_fail(err, CAY_ERR_INVALID, "the token holds characters that no token has");
+    }
+    if (r < 0) {
+        cay_client_free(c);
+        return r;
+    }
+    *out = c;
+    return 0;
+}
+
+void cay_client_free(struct cay_client *c)
+{
+    if (!c)
+        return;
+    cay_close_fd(&c->fd);
+    free(c->token);
+    free(c);
+}
+
+void cay_client_interrupt_on(struct cay_client *c, int fd)
+{
+    c->interrupt_fd = fd;
+}
+
+void cay_client_use_fd(struct cay_client *c, int fd)
+{
+    cay_close_fd(&c->fd);
+    int flags = fcntl(fd, F_GETFL);
+    (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* only a closed one fails: seen at first use */
+    c->fd = fd;
+    c->reused = false;
+}
+
+void cay_client_answer_done(struct cay_client_answer *answer)
+{
+    cay_buf_done(&answer->body);
+}
+
+/* Waits until fd is ready; limit_ms counts from now, until_ms (0: none) is a point in time. */
+static int wait_ready(const struct cay_client *c, int fd, short events, int64_t limit_ms,
+                      int64_t until_ms, struct cay_error *err)
+{
+    int64_t end = cay_clock_mono_ms() + limit_ms;
+    bool all_over = until_ms && until_ms < end;
+    if (all_over)
+        end = until_ms;
+    for (;;) {
+        struct pollfd fds[] = {{.fd = fd, .events = events},
+                               {.fd = c->interrupt_fd, .events = POLLIN}};
+        int64_t left = end - cay_clock_mono_ms();
+        int n = poll(fds, 2, left > 0 ? (int)(left < 60000 ? left : 60000) : 0);
+        if (n < 0 && errno != EINTR)
+            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot wait for the server");
+        if (n > 0 && fds[1].revents)
+            return cay_fail_as(err, CAY_ERR_CONFLICT, "INTERRUPTED", "interrupted");
+        if (n > 0)
+            return 0;
+        if (left <= 0)
+            return cay_fail(err, CAY_ERR_TIMEOUT, "the server at %s gave no answer in time",
+                            c->authority);
+    }
+}
+
+static int connect_one(struct cay_client *c, const struct addrinfo *ai, int64_t until_ms,
+                       int *fd_out, struct cay_error *err)
+{
+    int on = 1, failed = 0;
+    socklen_t len = sizeof failed;
+    CAY_AUTO_FD int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot make a socket");
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* it is only slower without */
+    if (connect(fd, ai->ai_addr, ai->ai_addrlen) < 0) {
+        if (errno != EINPROGRESS)
+            return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot connect");
+        int r = wait_ready(c, fd, POLLOUT, CAY_CLIENT_CONNECT_MS, until_ms, err);
+        if (r < 0)
+            return r;
+        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &len) == 0 && failed) {
+            errno = failed;
+            return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot connect");
+        }
+    }
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+static int no_server(const struct cay_client *c, const char *why, struct cay_error *err)
+{
+    char cause[sizeof err->cause];
+    (void)snprintf(cause, sizeof cause, "%s", why);
+    cause[0] = (char)tolower((unsigned char)cause[0]); /* the C library's begin in upper case */
+    int r = cay_fail_as(err, CAY_ERR_UNAVAILABLE, "NO_SERVER", "no server at http://%s%s",
+                        c->authority, c->base);
+    (void)snprintf(err->cause, sizeof err->cause, "%s", cause);
+    return r;
+}
+
+static int connect_any(struct cay_client *c, int64_t until_ms, struct cay_error *err)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *list = NULL;
+    struct cay_error last = {0};
+    int r = getaddrinfo(c->host, c->port, &hints, &list);
+    if (r != 0)
+        return no_server(c, gai_strerror(r), err);
+    r = CAY_ERR_UNAVAILABLE;
+    for (struct addrinfo *ai = list; ai && r < 0 && last.code != CAY_ERR_CONFLICT; ai = ai->ai_next)
+        r = connect_one(c, ai, until_ms, &c->fd, &last);
+    freeaddrinfo(list);
+    if (r >= 0) {
+        c->reused = false;
+        return 0;
+    }
+    if (last.code == CAY_ERR_CONFLICT) {
+        *err = last;
+        return r;
+    }
+    return no_server(c, last.cause[0] ? last.cause : last.msg, err);
+}
+
+/* A connection that the server closed, or on which bytes wait that nobody asked for, is of no use.
+ */
+static bool still_good(const struct cay_client *c)
+{
+    char byte;
+    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+static int lost(const struct cay_client *c, struct cay_error *err)
+{
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, LOST, "the connection to http://%s broke",
+                       c->authority);
+}
+
+/* These two are all that touches the wire: TLS takes their place on https. */
+static int wire_write(struct call *call, const char *data, size_t len, struct cay_error *err)
+{
+    struct cay_client *c = call->c;
+    while (len) {
+        ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+            continue;
+        }
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno != EAGAIN)
+            return lost(c, err);
+        int r = wait_ready(c, c->fd, POLLOUT, call->idle_ms, call->req->until_ms, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int wire_read(struct call *call, char *data, size_t size, size_t *len_out,
+                     struct cay_error *err)
+{
+    struct cay_client *c = call->c;
+    for (;;) {
+        int r = wait_ready(c, c->fd, POLLIN, call->idle_ms, call->req->until_ms, err);
+        if (r < 0)
+            return r;
+        ssize_t n = recv(c->fd, data, size, MSG_DONTWAIT);
+        if (n > 0) {
+            *len_out = (size_t)n;
+            return 0;
+        }
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
+            return lost(c, err);
+    }
+}
+
+static int send_request(struct call *call, struct cay_error *err)
+{
+    const struct cay_client_request *req = call->req;
+    struct cay_client *c = call->c;
+    CAY_AUTO_BUF struct cay_buf out = {0};
+
+    if (!is_plain(req->path) || (req->last_event_id && !is_plain(req->last_event_id)))
+        return cay_fail(err, CAY_ERR_INVALID, "the request's path holds what no path may hold");
+    cay_buf_addf(&out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/%s\r\nAccept: %s\r\n",
+                 req->method, c->base, req->path, c->authority, CAY_VERSION,
+                 req->accept ? req->accept : "application/json");
+    if (c->token)
+        cay_buf_addf(&out, "Authorization: Bearer %s\r\n", c->token);
+    if (req->last_event_id)
+        cay_buf_addf(&out, "Last-Event-ID: %s\r\n", req->last_event_id);
+    if (req->body)
+        cay_buf_addf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                     req->body_len);
+    else if (strcmp(req->method, "POST") == 0)
+        cay_buf_adds(&out, "Content-Length: 0\r\n");
+    cay_buf_adds(&out, "\r\n");
+    if (req->body)
+        cay_buf_add(&out, req->body, req->body_len);
+    return wire_write(call, out.data, out.len, err);
+}
+
+static int take_body(void *arg, const struct cay_reply *a, const char *data, size_t len,
+                     struct cay_error *err)
+{
+    struct call *call = arg;
+    struct cay_buf *body = &call->out->body;
+    bool good = a->status >= 200 && a->status < 300;
+    size_t max = good ? CAY_CLIENT_BODY_MAX : CAY_CLIENT_ERROR_MAX;
+    if (good && call->req->on_data)
+        return call->req->on_data(call->req->arg, data, len, err);
+    if (len > max || body->len > max - len)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "the answer is larger than %zu bytes", max);
+    cay_buf_add(body, data, len);
+    return 0;
+}
+
+/* Reads until the answer is whole; what comes behind it makes the connection unfit for a next. */
+static int read_answer(struct call *call, struct cay_error *err)
+{
+    struct cay_client *c = call->c;
+    CAY_AUTO_FREE char *data = malloc(65536);
+    if (!data)
+        abort();
+    cay_reply_init(&c->reply);
+    while (c->reply.state != CAY_REPLY_DONE) {
+        size_t len = 0, used = 0;
+        int r = wire_read(call, data, 65536, &len, err);
+        if (r >= 0) {
+            call->any = true;
+            r = cay_reply_feed(&c->reply, data, len, take_body, call, &used, err);
+        }
+        if (r < 0)
+            return r;
+        if (used < len)
+            c->reply.keep_alive = false;
+    }
+    return 0;
+}
+
+static int call_once(struct call *call, struct cay_error *err)
+{
+    struct cay_client *c = call->c;
+    int r = 0;
+    if (c->fd >= 0 && c->reused && !still_good(c))
+        cay_close_fd(&c->fd);
+    if (c->fd < 0)
+        r = connect_any(c, call->req->until_ms, err);
+    if (r >= 0)
+        r = send_request(call, err);
+    if (r >= 0)
+        r = read_answer(call, err);
+    if (r < 0 || !c->reply.keep_alive)
+        cay_close_fd(&c->fd);
+    return r;
+}
+
+int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
+                    struct cay_client_answer *out, struct cay_error *err)
+{
+    struct cay_client_answer answer = {0};
+    struct call call = {.c = c, .req = req, .out = &answer};
+    call.idle_ms = req->idle_ms ? req->idle_ms : CAY_CLIENT_IDLE_MS;
+    bool again = c->fd >= 0 && c->reused && strcmp(req->method, "POST") != 0;
+
+    struct cay_error first = {0};
+    int r = call_once(&call, &first);
+    if (r == CAY_ERR_UNAVAILABLE && again && !call.any && first.name &&
+        strcmp(first.name, LOST) == 0)
+        r = call_once(&call, &first);
+    if (r < 0) {
+        cay_buf_done(&answer.body);
+        *err = first;
+        return r;
+    }
+    c->reused = true;
+    answer.status = c->reply.status;
+    answer.retry_after_s = c->reply.retry_after_s;
+    memcpy(answer.content_type, c->reply.content_type, sizeof answer.content_type);
+    cay_buf_addc(&answer.body, 0);
+    answer.body.len--;
+    *out = answer;
+    return 0;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of the server: what loop, workers and streams share. No other folder includes this.
+ *
+ * A connection is held by the loop or by one worker, never by both. `hold` says by whom; whoever
+ * holds it may touch everything in it. The loop hands it over with a whole request. A worker that
+ * sent its whole answer gives it back by that one word, without a system call; in every other case
+ * it queues it for the loop. Sockets are watched edge-triggered, so what happens on one while a
+ * worker has it is kept as CAY_HOLD_NEWS, and then it goes back through the queue too. */
+#pragma once
+#include "http/chunk.h"
+#include "http/parse.h"
+#include "http/router.h"
+#include "http/server.h"
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/uio.h>
+
+#define CAY_HTTP_SCRATCH (64 * 1024)
+#define CAY_HTTP_WATCHES 1024 /* buckets */
+
+enum cay_hold {
+    CAY_HOLD_LOOP,
+    CAY_HOLD_WORKER,
+    CAY_HOLD_NEWS, /* a worker's, and the socket has something for the loop */
+};
+
+enum cay_phase {
+    CAY_PHASE_HEAD, /* idle, or a head is coming */
+    CAY_PHASE_BODY,
+    CAY_PHASE_WHOLE, /* a request for the workers */
+    CAY_PHASE_WRITE, /* the rest of an answer */
+    CAY_PHASE_STREAM,
+    CAY_PHASE_DEFER,
+    CAY_PHASE_LINGER, /* answered and shut; what still comes is thrown away */
+    CAY_PHASE_CLOSE,
+};
+
+struct cay_conn {
+    atomic_int hold;
+    enum cay_phase phase;
+    int fd;
+    bool unread;     /* the socket may have bytes or an end that no event will tell again */
+    bool closed;     /* only memory is left, until the end of the loop's round */
+    bool queued;     /* on the ready list */
+    bool keep_alive; /* of the request under way, as are the next four */
+    bool http10;
+    bool chunked;
+    bool head_only;
+    bool bodyless; /* a method whose body is read and not shown */
+    struct cay_conn *prev, *next;
+    struct cay_conn *link; /* in the workers' queue, or on the way back from them */
+    struct cay_conn *ready_next, *dead_next;
+    int64_t deadline_ms; /* 0 is none */
+    struct cay_buf in;   /* bytes that came and are not used yet, from in_at on */
+    size_t in_at, scanned;
+    struct cay_chunks chunks;
+    uint64_t left; /* of a body with Content-Length; of what LINGER throws away */
+    struct cay_buf body;
+    struct cay_arena arena;
+    struct cay_req *req; /* in the arena; NULL before a head is whole */
+    cay_handler then;    /* instead of the route's handler, at the end of a DEFER */
+    struct cay_buf out;  /* bytes to send, from out_at on */
+    size_t out_at;
+    int64_t moved_ms; /* when the client last took something */
+    struct cay_stream *stream;
+    struct cay_watch *watch;
+    struct cay_conn *watch_prev, *watch_next;
+    bool begun, waiting, polled; /* pulled once; said WAIT; without a watch */
+    int64_t quiet_ms;            /* since when nothing was sent on the stream */
+    char peer[48];
+};
+
+/* Tests shorten these. */
+struct cay_http_times {
+    int64_t head_ms, body_ms, idle_ms, write_ms, keepalive_ms, drain_ms, linger_ms, tick_ms;
+};
+
+struct cay_worker {
+    struct cay_http_server *server;
+    pthread_t thread;
+    sem_t wake;
+    struct cay_conn *job;
+    struct cay_worker *idle_next;
+};
+
+struct cay_workers {
+    pthread_mutex_t lock;
+    struct cay_conn *first, *last; /* waiting */
+    size_t waiting, waiting_max;
+    struct cay_worker *idle; /* the one that slept least comes first: its caches are warm */
+    struct cay_worker *all;
+    int started;
+    bool closed;
+};
+
+struct cay_http_server {
+    struct cay_http_app app;
+    struct cay_http_times times;
+    struct cay_router *router;
+    struct cay_workers workers;
+    atomic_int stops; /* calls of cay_http_stop */
+    int listen_fd;    /* borrowed */
+    int epoll_fd, event_fd, inotify_fd;
+    pthread_mutex_t back_lock;
+    struct cay_conn *back_first, *back_last; /* from the workers */
+
+    /* the loop's alone */
+    struct cay_conn *conns, *oldest; /* the newest first */
+    size_t conn_count, conn_max;
+    struct cay_conn *ready_first, *ready_last; /* streams to pump in the next round */
+    struct cay_conn *dead;
+    struct cay_watch *watches[CAY_HTTP_WATCHES];
+    size_t polled; /* streams that no watch wakes */
+    struct cay_buf pulled;
+    char *scratch;
+    int64_t now_ms, now_us, tick_at_ms, poll_at_ms, accept_at_ms, drain_until_ms;
+    bool accepting, draining;
+    uint64_t ids;
+};
+
+/* conn.c: reading and ending. On the loop. */
+void cay_conn_open(struct cay_http_server *s, int fd, const char *peer);
+void cay_conn_read(struct cay_http_server *s, struct cay_conn *c);
+void cay_conn_dispatch(struct cay_http_server *s, struct cay_conn *c);
+/* Sends what is queued. True when nothing is left and the connection lives. */
+bool cay_conn_flush(struct cay_http_server *s, struct cay_conn *c);
+/* Goes on with a connection that came back from a worker, or whose socket has news. */
+void cay_conn_resume(struct cay_http_server *s, struct cay_conn *c);
+void cay_conn_close(struct cay_http_server *s, struct cay_conn *c);
+bool cay_conn_is_idle(const struct cay_conn *c);
+
+/* answer.c: on whichever thread holds the connection. */
+void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const struct cay_error *err,
+                      struct cay_resp *resp);
+/* Sends head and body; what the socket does not take is queued in c->out. False when the client is
+ * gone. */
+bool cay_answer_send(struct cay_conn *c, struct cay_resp *resp);
+/* The same for pieces of a stream; behind what is queued already they are queued too. */
+bool cay_answer_put(struct cay_conn *c, struct iovec *iov, size_t count);
+/* Queues the head of a stream. */
+void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp);
+void cay_answer_forget(struct cay_conn *c); /* the request's memory */
+void cay_answer_done(struct cay_resp *resp);
+size_t cay_conn_pending(const struct cay_conn *c);
+
+/* pump.c: streams, on the loop. */
+void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c);
+void cay_pump(struct cay_http_server *s, struct cay_conn *c);
+void cay_pump_later(struct cay_http_server *s, struct cay_conn *c);
+void cay_pump_ready(struct cay_http_server *s);
+void cay_pump_tick(struct cay_http_server *s, struct cay_conn *c);
+void cay_pump_drain(struct cay_http_server *s, struct cay_conn *c);
+void cay_pump_end(struct cay_http_server *s, struct cay_conn *c); /* closes the stream */
+
+/* watch.c: which streams a changed file wakes. On the loop. */
+void cay_watch_add(struct cay_http_server *s, struct cay_conn *c);
+void cay_watch_remove(struct cay_http_server *s, struct cay_conn *c);
+void cay_watch_read(struct cay_http_server *s);
+
+/* workers.c */
+int cay_workers_start(struct cay_http_server *s, struct cay_error *err);
+bool cay_workers_give(struct cay_workers *w, struct cay_conn *c); /* false when the queue is full */
+void cay_workers_stop(struct cay_workers *w);                     /* waits for them */

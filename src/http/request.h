@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request, as a handler sees it. It lives in its arena until its answer is out. */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/fields.h"
+#include "base/str.h"
+#include "model/account.h"
+#include "model/limits.h"
+#include <stdbool.h>
+
+struct cay_core; /* carried through for the handlers; this layer never looks inside */
+struct cay_req;
+struct cay_resp;
+typedef int (*cay_handler)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
+
+enum cay_body {
+    CAY_BODY_AUTO = 0, /* JSON on POST, PUT, PATCH and DELETE; none otherwise */
+    CAY_BODY_STREAM,   /* reserved: the handler runs on the head alone */
+};
+
+enum cay_scope {
+    CAY_SCOPE_NONE = 0, /* no token needed */
+    CAY_SCOPE_READ,
+    CAY_SCOPE_WRITE,
+};
+
+struct cay_route {
+    const char *method;  /* NULL ends a table */
+    const char *pattern; /* "/api/v1/sandbox/{id}/exec"; a literal wins over a parameter */
+    enum cay_scope scope;
+    cay_handler handler;
+    enum cay_body body;
+};
+
+struct cay_req {
+    struct cay_arena *arena;
+    const char *method;
+    const char *path;  /* as it came, without the query */
+    const char *query; /* as it came; "" when none */
+    const char *host;
+    const char *peer;         /* the client's address, without port */
+    struct cay_pairs headers; /* names in lower case; doubled ones joined by ", " */
+    struct cay_pairs params;  /* of the route's pattern, percent-decoded once */
+    const char *body;
+    size_t body_len;
+    char request_id[24];
+    int64_t began_us;              /* monotonic */
+    const struct cay_route *route; /* NULL when none fits */
+    const char *allow;             /* methods the path knows, when the method was wrong */
+    struct cay_core *core;
+    const struct cay_account *owner; /* set by the application's `before` */
+    void *data;                      /* from a handler to its second half */
+};
+
+const char *cay_req_header(const struct cay_req *req, const char *lower_name); /* or NULL */
+const char *cay_req_param(const struct cay_req *req, const char *name);        /* never NULL */
+bool cay_req_accepts(const struct cay_req *req, const char *media_type);       /* named in Accept */
+/* Query parameters, decoded: of unknown names nothing is told. Repeated ones: all. */
+int cay_req_query(struct cay_req *req, struct cay_pairs *out, struct cay_error *err);
+/* Decodes the query by table like a body: numbers and booleans from their text; a parameter that
+ * is a CAY_FIELD_STRINGS may be repeated. Unknown parameters are ignored. */
+int cay_req_decode_query(struct cay_req *req, const struct cay_field *table, void *out,
+                         struct cay_error *err);
+/* Decodes the JSON body. An empty one is {} . A body that is not application/json (or +json):
+ * CAY_ERR_MEDIA_TYPE; Content-Encoding: the same. */
+int cay_req_decode(struct cay_req *req, const struct cay_field *table, void *out,
+                   struct cay_error *err);

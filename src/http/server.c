@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Making and ending a server; what runs in between is loop.c. */
+#include "http/server.h"
+#include "http/conn.h"
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/random.h>
+
+static const struct cay_http_times default_times = {
+    .head_ms = CAY_HTTP_HEAD_MS,
+    .body_ms = CAY_HTTP_BODY_MS,
+    .idle_ms = CAY_HTTP_IDLE_MS,
+    .write_ms = CAY_HTTP_WRITE_MS,
+    .keepalive_ms = CAY_HTTP_KEEPALIVE_MS,
+    .drain_ms = CAY_HTTP_DRAIN_MS,
+    .linger_ms = 2000,
+    .tick_ms = 1000,
+};
+
+static int add(struct cay_http_server *s, int *fd, uint32_t events, struct cay_error *err)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = fd};
+    if (*fd < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, *fd, &ev) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot set up the event loop");
+    return 0;
+}
+
+static int open_loop(struct cay_http_server *s, struct cay_error *err)
+{
+    s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    int flags = fcntl(s->listen_fd, F_GETFL);
+    if (flags < 0 || fcntl(s->listen_fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot use the listening socket");
+    int r = add(s, &s->listen_fd, 0, err);
+    if (r == 0)
+        r = add(s, &s->event_fd, EPOLLIN, err);
+    if (r == 0)
+        r = add(s, &s->inotify_fd, EPOLLIN, err);
+    return r;
+}
+
+int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_server **out,
+                 struct cay_error *err)
+{
+    struct cay_http_server *s = calloc(1, sizeof *s);
+    if (!s)
+        abort();
+    *s = (struct cay_http_server){.app = *app, .times = default_times, .listen_fd = listen_fd};
+    s->epoll_fd = s->event_fd = s->inotify_fd = -1;
+    s->conn_max = CAY_HTTP_CONNECTIONS;
+    s->workers.waiting_max = CAY_HTTP_QUEUE;
+    s->scratch = malloc(CAY_HTTP_SCRATCH);
+    if (!s->scratch)
+        abort();
+    (void)pthread_mutex_init(&s->back_lock, NULL); /* cannot fail on Linux */
+    (void)pthread_mutex_init(&s->workers.lock, NULL);
+    if (getrandom(&s->ids, sizeof s->ids, 0) < 0)
+        s->ids = (uintptr_t)s; /* request ids must differ, they need not be secret */
+    int r = cay_router_new(app->tables, &s->router, err);
+    if (r == 0)
+        r = open_loop(s, err);
+    if (r < 0) {
+        cay_http_free(s);
+        return r;
+    }
+    *out = s;
+    return 0;
+}
+
+/* Async-signal-safe: an atomic and a write. */
+void cay_http_stop(struct cay_http_server *s)
+{
+    uint64_t one = 1;
+    atomic_fetch_add(&s->stops, 1);
+    ssize_t n = write(s->event_fd, &one, sizeof one);
+    (void)n; /* fails only when it is full, which wakes as well */
+}
+
+static void free_conns(struct cay_http_server *s)
+{
+    while (s->conns)
+        cay_conn_close(s, s->conns);
+    for (struct cay_conn *c = s->dead, *next; c; c = next) {
+        next = c->dead_next;
+        free(c);
+    }
+}
+
+void cay_http_free(struct cay_http_server *s)
+{
+    if (!s)
+        return;
+    atomic_store(&s->stops, 2); /* what still waits for a worker is not begun */
+    cay_workers_stop(&s->workers);
+    free_conns(s);
+    cay_router_free(s->router);
+    cay_buf_done(&s->pulled);
+    cay_close_fd(&s->inotify_fd);
+    cay_close_fd(&s->event_fd);
+    cay_close_fd(&s->epoll_fd);
+    (void)pthread_mutex_destroy(&s->workers.lock);
+    (void)pthread_mutex_destroy(&s->back_lock);
+    free(s->scratch);
+    free(s);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP server: one loop, a bounded pool of workers. Whoever runs it gives it meaning. */
+#pragma once
+#include "base/error.h"
+#include "http/request.h"
+#include "http/response.h"
+
+struct cay_http_app {
+    const struct cay_route *const *tables; /* NULL-terminated */
+    struct cay_core *core;
+    /* Ahead of every handler, on a worker: who asks, and may he. May add headers. Also called
+     * when no route fits (req->route is NULL), so that a stranger learns no paths. */
+    int (*before)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
+    /* Renders an error in the dialect of req->path. When the head could not be parsed, method,
+     * path and host are "". */
+    void (*error)(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp);
+    /* After the answer is decided: the request log. On any thread. */
+    void (*done)(const struct cay_req *req, int status, int64_t took_us);
+    int workers;
+};
+
+struct cay_http_server;
+
+/* listen_fd is borrowed: what waits in its backlog at the end is for whoever listens next. */
+int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_server **out,
+                 struct cay_error *err);
+/* Runs the loop on the calling thread until cay_http_stop; then drains for at most
+ * CAY_HTTP_DRAIN_MS: no new connections, requests under way are answered, deferred ones are given
+ * to their `then` at once (which answers 202 when its execution still runs), streams that wait for
+ * more are cut without a last chunk, so that they do not look finished. */
+int cay_http_run(struct cay_http_server *s, struct cay_error *err);
+/* From a signal handler or any thread. A second call ends at once. */
+void cay_http_stop(struct cay_http_server *s);
+/* Waits for handlers that still run; after a second stop a process may rather exit without it. */
+void cay_http_free(struct cay_http_server *s);

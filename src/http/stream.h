@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Something that lasts: bytes that come from a file which others append to.
+ *
+ * The loop pulls when there is room on the wire, waits by inotify on the stream's file when there
+ * is nothing more yet, and closes the stream when it ends or the client goes. A stream has its own
+ * memory: the request's arena is gone by then (except under cay_resp_defer). */
+#pragma once
+#include "base/buf.h"
+
+enum cay_pull {
+    CAY_PULL_MORE, /* call again when there is room */
+    CAY_PULL_WAIT, /* nothing now: wake me when the file changes */
+    CAY_PULL_END,
+    CAY_PULL_ABORT, /* cut the connection: the answer cannot be finished truthfully */
+};
+
+struct cay_stream {
+    const struct cay_stream_ops *ops;
+    int watch_fd;          /* file whose changes wake this stream; borrowed; -1 none */
+    const char *keepalive; /* sent after 15 s of silence; NULL none; static */
+};
+
+struct cay_stream_ops {
+    /* Adds about `room` bytes to out, on the loop: must not block for long. */
+    enum cay_pull (*pull)(struct cay_stream *s, struct cay_buf *out, size_t room);
+    void (*close)(struct cay_stream *s); /* frees */
+};
