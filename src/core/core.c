@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Putting the parts together, taking them apart, and asking how they are. */
+#include "core/core.h"
+#include "base/path.h"
+#include "core/keeper.h"
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#define EVENTS_MAX 8192
+
+static void init_wake(struct cay_core *core)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&core->lock, NULL);
+    pthread_cond_init(&core->wake, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static uint64_t host_memory(void)
+{
+    struct sysinfo info;
+    return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : UINT64_MAX;
+}
+
+int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
+                 struct cay_provider *provider, struct cay_queue *events, int logs_fd,
+                 struct cay_core **out, struct cay_error *err)
+{
+    struct cay_core *core = calloc(1, sizeof *core);
+    (void)cfg, (void)err;
+    if (!core)
+        abort();
+    core->store = store;
+    core->provider = provider;
+    core->events = events;
+    core->logs_fd = logs_fd;
+    core->host_memory_bytes = host_memory();
+    if (gethostname(core->server, sizeof core->server - 1) != 0)
+        cay_str_copy(core->server, sizeof core->server, "localhost");
+    cay_holds_init(&core->holds);
+    cay_oom_init(&core->oom);
+    cay_settler_init(&core->settler);
+    pthread_mutex_init(&core->cache.lock, NULL);
+    init_wake(core);
+    *out = core;
+    return 0;
+}
+
+static struct cay_queue *new_queue(void)
+{
+    struct cay_queue *q = calloc(1, sizeof *q);
+    if (!q)
+        abort();
+    cay_queue_init(q, EVENTS_MAX);
+    return q;
+}
+
+static void free_queue(struct cay_queue *q)
+{
+    void *left;
+    cay_queue_close(q);
+    while ((left = cay_queue_pop(q, 0)) != NULL)
+        free(left);
+    cay_queue_done(q);
+    free(q);
+}
+
+int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct cay_error *err)
+{
+    CAY_AUTO_FD int logs_fd = -1;
+    struct cay_store *store = NULL;
+    struct cay_provider *provider = NULL;
+    struct cay_queue *events = new_queue();
+
+    int r = cay_path_open_dir(cfg->data_fd, "logs", 0700, &logs_fd, err);
+    if (r == 0)
+        r = cay_store_open(cfg->store, cfg, &store, err);
+    if (r == 0)
+        r = cay_provider_open(cfg->provider, cfg, events, &provider, err);
+    if (r < 0) {
+        cay_store_close(store);
+        free_queue(events);
+        return r;
+    }
+    struct cay_core *core;
+    r = cay_core_new(cfg, store, provider, events, cay_take_fd(&logs_fd), &core, err);
+    if (r == 0)
+        r = cay_core_keep(core, err);
+    if (r < 0) {
+        cay_core_close(core);
+        return r;
+    }
+    *out = core;
+    return 0;
+}
+
+int cay_core_keep(struct cay_core *core, struct cay_error *err)
+{
+    return cay_keeper_start(core, err);
+}
+
+void cay_core_close(struct cay_core *core)
+{
+    if (!core)
+        return;
+    cay_keeper_stop(core);
+    cay_settler_done(&core->settler);
+    cay_provider_close(core->provider);
+    cay_store_close(core->store);
+    free_queue(core->events);
+    cay_close_fd(&core->logs_fd);
+    cay_oom_done(&core->oom);
+    cay_holds_done(&core->holds);
+    pthread_mutex_destroy(&core->cache.lock);
+    pthread_mutex_destroy(&core->lock);
+    pthread_cond_destroy(&core->wake);
+    free(core);
+}
+
+/* What reconcile met last may be over for a single call and still be there for it. */
+static void add_trouble(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out)
+{
+    pthread_mutex_lock(&core->lock);
+    const char **where = core->trouble_in_store ? &out->store_error : &out->provider_error;
+    if (core->trouble[0] && !*where)
+        *where = cay_arena_strdup(a, core->trouble);
+    pthread_mutex_unlock(&core->lock);
+}
+
+void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out)
+{
+    struct cay_error err = {0};
+    char text[64];
+    *out = (struct cay_core_health){.version = CAY_VERSION,
+                                    .store_name = core->store->ops->name,
+                                    .provider_name = cay_provider_name(core->provider)};
+    if (cay_store_check(core->store, text, sizeof text, &err) < 0)
+        out->store_error = cay_arena_strdup(a, err.msg);
+    else
+        out->store_version = cay_arena_strdup(a, text);
+    if (cay_provider_health(core->provider, a, &out->provider, &err) < 0)
+        out->provider_error = cay_arena_strdup(a, err.msg);
+    add_trouble(core, a, out);
+    bool fatal = out->store_error || out->provider_error;
+    for (size_t i = 0; i < out->provider.problem_count; i++)
+        fatal = fatal || out->provider.problems[i].fatal;
+    out->degraded = !fatal && out->provider.problem_count > 0;
+    out->healthy = !fatal && !out->degraded;
+}

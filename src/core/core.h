@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this folder share. Nobody outside includes it, but for tests. */
+#pragma once
+#include "core/cache.h"
+#include "core/hold.h"
+#include "core/oom.h"
+#include "core/service.h"
+#include "core/settle.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CAY_SLOW_MAX 24 /* stops that may wait for their grace at once, each on a worker */
+
+struct cay_core {
+    struct cay_store *store;
+    struct cay_provider *provider;
+    struct cay_queue *events; /* deaths, pushed by the provider */
+    int logs_fd;
+    char server[64];
+    uint64_t host_memory_bytes;
+    atomic_int slow; /* operations that wait for a sandbox's grace */
+
+    struct cay_holds holds;
+    struct cay_cache cache;
+    struct cay_oom oom;
+    struct cay_settler settler;
+
+    /* keeper.c */
+    bool kept;
+    int64_t first_pause_ms; /* until the second reconcile; set before the threads begin */
+    pthread_t events_thread, janitor_thread;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t wake;
+    bool closing;
+    char trouble[160]; /* why the last reconcile did nothing; empty when it was well */
+    bool trouble_in_store;
+};
+
+/* The caller's row; the sentence a stranger reads is the same everywhere. */
+int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* Runs the start command, if there is one; its execution id goes to sb->start_exec. */
+int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
+/* A row whose caller goes on without it: a failure is logged, reconcile mends it. */
+void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durable durable);
+/* The three ways down, for a row that the caller holds. */
+int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t grace_ms,
+                       struct cay_error *err);
+int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
+                         struct cay_error *err);
+int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
+                       int64_t ended_at_ms, struct cay_error *err);

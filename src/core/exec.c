@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Commands in a sandbox: begun, listed, killed; their logs opened. */
+#include "base/clock.h"
+#include "core/core.h"
+#include "core/state.h"
+#include "core/validate.h"
+#include "log/files.h"
+#include "model/limits.h"
+#include <string.h>
+
+/* The sandbox's settings below, the command's own on top. */
+static struct cay_exec_spec complete(struct cay_arena *a, const struct cay_sandbox *sb,
+                                     const struct cay_exec_spec *spec)
+{
+    struct cay_exec_spec full = *spec;
+    struct cay_pairs env = {0};
+    cay_pairs_set(a, &env, "CAY_SANDBOX_ID", sb->id);
+    for (size_t i = 0; i < sb->spec.env.count; i++)
+        cay_pairs_set(a, &env, sb->spec.env.at[i].key, sb->spec.env.at[i].value);
+    for (size_t i = 0; i < spec->env.count; i++)
+        cay_pairs_set(a, &env, spec->env.at[i].key, spec->env.at[i].value);
+    full.env = env;
+    if (!full.cwd)
+        full.cwd = sb->spec.workdir;
+    if (!full.user)
+        full.user = sb->spec.user;
+    return full;
+}
+
+/* The execution's id is held until the provider runs it: whoever sees its log meanwhile must not
+ * take it for lost. */
+static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
+                 const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_error *err)
+{
+    CAY_AUTO_FD int log_fd = -1;
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_exec_spec full = complete(a, sb, spec);
+    (void)cay_hold_try(&core->holds, exec_id, &hold); /* nobody else knows this id */
+    int r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
+    if (r < 0)
+        return r;
+    r = cay_provider_exec(core->provider, sb->id, exec_id, &full, log_fd, err);
+    if (r < 0)
+        cay_log_remove(core->logs_fd, sb->id, exec_id);
+    return r;
+}
+
+int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_exec_spec spec = {.argv = sb->spec.start, .text = sb->spec.start_text};
+    char exec_id[CAY_ID_SIZE];
+    if (sb->spec.start.count == 0)
+        return 0;
+    cay_id_execution(exec_id);
+    int r = begin(core, sb, exec_id, &spec, &a, err);
+    if (r == 0)
+        cay_str_copy(sb->start_exec, sizeof sb->start_exec, exec_id);
+    return r;
+}
+
+int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_execution *out,
+                  struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    char exec_id[CAY_ID_SIZE];
+    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    if (r == 0)
+        r = cay_validate_exec(spec, err);
+    if (r == 0)
+        r = cay_state_apply(&sb.state, CAY_EXEC, err);
+    if (r < 0)
+        return r;
+    struct cay_execution ex = {.status = CAY_EXEC_RUNNING,
+                               .argv = spec->argv,
+                               .text = spec->text,
+                               .started_at_ms = cay_clock_ms()};
+    cay_id_execution(exec_id);
+    r = begin(core, &sb, exec_id, spec, a, err);
+    if (r < 0)
+        return r;
+    cay_str_copy(ex.id, sizeof ex.id, exec_id);
+    cay_str_copy(ex.sandbox_id, sizeof ex.sandbox_id, sb.id);
+    *out = ex;
+    return 0;
+}
+
+/* The sandbox's row is asked for first, so that ownership is decided before any file is opened. */
+static int open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const char *exec_id, char sandbox_id[CAY_ID_SIZE], int *fd_out,
+                    struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox sb;
+    int r = cay_core_find(core, owner->id, id, &a, &sb, err);
+    if (r < 0)
+        return r;
+    cay_str_copy(sandbox_id, CAY_ID_SIZE, sb.id);
+    if (!cay_id_is_execution(exec_id))
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND", "execution not found");
+    return cay_log_open(core->logs_fd, sb.id, exec_id, fd_out, err);
+}
+
+int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      const char *exec_id, int *fd_out, struct cay_error *err)
+{
+    char sandbox_id[CAY_ID_SIZE];
+    return open_log(core, owner, id, exec_id, sandbox_id, fd_out, err);
+}
+
+int cay_core_execution(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       const char *exec_id, struct cay_arena *a, struct cay_execution *out,
+                       struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    char sandbox_id[CAY_ID_SIZE];
+    int r = open_log(core, owner, id, exec_id, sandbox_id, &fd, err);
+    if (r < 0)
+        return r;
+    return cay_core_summary(core, sandbox_id, exec_id, fd, a, out, err);
+}
+
+int cay_core_executions(struct cay_core *core, const struct cay_account *owner, const char *id,
+                        int64_t page, int64_t per_page, struct cay_arena *a,
+                        struct cay_execution_list *out, struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    struct cay_strs ids;
+    struct cay_error ignored; /* a log that goes while we list is simply not in the list */
+    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    if (r == 0)
+        r = cay_log_list(core->logs_fd, sb.id, a, &ids, err);
+    if (r < 0)
+        return r;
+    struct cay_execution_list list = {.total = (int64_t)ids.count};
+    int64_t from = (page - 1) * per_page, to = from + per_page;
+    if (to > list.total)
+        to = list.total;
+    if (from < to)
+        list.at = cay_arena_alloc(a, (size_t)(to - from) * sizeof *list.at);
+    for (int64_t i = from; i < to; i++) {
+        CAY_AUTO_FD int fd = -1;
+        if (cay_log_open(core->logs_fd, sb.id, ids.at[i], &fd, &ignored) == 0 &&
+            cay_core_summary(core, sb.id, ids.at[i], fd, a, &list.at[list.count], &ignored) == 0)
+            list.count++;
+    }
+    *out = list;
+    return 0;
+}
+
+int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const char *exec_id, int signal, struct cay_arena *a, struct cay_execution *out,
+                  struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    char sandbox_id[CAY_ID_SIZE];
+    if (signal < 1 || signal > 64)
+        return cay_fail_field(err, "signal", "a signal is a number from 1 to 64 or its name");
+    int r = open_log(core, owner, id, exec_id, sandbox_id, &fd, err);
+    if (r < 0)
+        return r;
+    r = cay_provider_kill(core->provider, sandbox_id, exec_id, signal, err);
+    if (r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "EXECUTION_NOT_RUNNING",
+                           "the execution does not run any more");
+    if (r < 0)
+        return r;
+    return cay_core_summary(core, sandbox_id, exec_id, fd, a, out, err);
+}

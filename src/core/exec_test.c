@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/keeper.h"
+#include "tests/fixture.h"
+#include <signal.h>
+
+static struct cay_execution look(struct fixture *f, const char *id, const char *exec_id)
+{
+    struct cay_error err = {0};
+    struct cay_execution ex = {0};
+    CHECK_EQ("the execution is there",
+             cay_core_execution(f->core, &f->me, id, exec_id, &f->a, &ex, &err), 0);
+    return ex;
+}
+
+TEST(exec_tells_the_exit_code)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "exit", "3", &ex, &err), 0);
+    struct cay_execution seen = look(&f, sb.id, ex.id);
+    CHECK_EQ("it ended", seen.status, CAY_EXEC_EXITED);
+    CHECK_EQ("its code", seen.exit_code, 3);
+    CHECK_STR("why", seen.reason, "exited");
+    fixture_close(&f);
+}
+
+TEST(exec_needs_a_running_sandbox)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    struct cay_execution_list list;
+    struct cay_sandbox sb;
+    fixture_open(&f);
+    fixture_create(&f, "box", false);
+    CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "box", 0, &f.a, &sb, &err), 0);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "true", NULL, &ex, &err), CAY_ERR_CONFLICT);
+    CHECK_STR("code", cay_error_name(&err), "SANDBOX_NOT_RUNNING");
+    CHECK_EQ("list", cay_core_executions(f.core, &f.me, "box", 1, 10, &f.a, &list, &err), 0);
+    CHECK_EQ("no log of a command that never began", list.total, 0);
+    fixture_close(&f);
+}
+
+TEST(exec_leaves_no_log_when_it_fails)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    struct cay_execution_list list;
+    fixture_open(&f);
+    fixture_create(&f, "box", false);
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "true", NULL, &ex, &err), CAY_ERR_PROVIDER);
+    CHECK_EQ("list", cay_core_executions(f.core, &f.me, "box", 1, 10, &f.a, &list, &err), 0);
+    CHECK_EQ("none", list.total, 0);
+    fixture_close(&f);
+}
+
+TEST(exec_runs_until_killed)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "sleep", "9", &ex, &err), 0);
+    CHECK_EQ("running", look(&f, sb.id, ex.id).status, CAY_EXEC_RUNNING);
+    CHECK_EQ("kill", cay_core_kill(f.core, &f.me, sb.id, ex.id, SIGTERM, &f.a, &ex, &err), 0);
+    struct cay_execution seen = look(&f, sb.id, ex.id);
+    CHECK_EQ("ended", seen.status, CAY_EXEC_EXITED);
+    CHECK_EQ("by signal", seen.signal, SIGTERM);
+    CHECK_EQ("kill again", cay_core_kill(f.core, &f.me, sb.id, ex.id, SIGTERM, &f.a, &ex, &err),
+             CAY_ERR_CONFLICT);
+    CHECK_STR("code", cay_error_name(&err), "EXECUTION_NOT_RUNNING");
+    fixture_close(&f);
+}
+
+/* No exit record, nothing that could write one: lost, and never a success. */
+TEST(exec_is_lost_with_its_sandbox)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    struct cay_sandbox gone;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "sleep", "9", &ex, &err), 0);
+    CHECK("not lost yet", !cay_core_lost(f.core, sb.id, ex.id));
+    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, sb.id, &f.a, &gone, &err), 0);
+    CHECK("lost", cay_core_lost(f.core, sb.id, ex.id));
+    struct cay_execution seen = look(&f, sb.id, ex.id);
+    CHECK_EQ("status", seen.status, CAY_EXEC_LOST);
+    CHECK_STR("reason", seen.reason, "lost");
+    fixture_close(&f);
+}
+
+/* A provider that does not answer has not said that a command is gone. */
+TEST(exec_is_not_lost_for_want_of_an_answer)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "sleep", "9", &ex, &err), 0);
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK_EQ("running", look(&f, sb.id, ex.id).status, CAY_EXEC_RUNNING);
+    CHECK("nothing was written", !cay_core_lost(f.core, sb.id, ex.id));
+    fixture_close(&f);
+}
+
+TEST(exec_tells_oom_from_a_kill)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex, other;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "sleep", "9", &ex, &err), 0);
+    cay_provider_fake_oom(f.provider, sb.id, ex.id);
+    struct cay_execution seen = look(&f, sb.id, ex.id);
+    CHECK_STR("memory ran out", seen.reason, "oom");
+    CHECK_EQ("its code", seen.exit_code, 137);
+    CHECK_STR("said again", look(&f, sb.id, ex.id).reason, "oom");
+
+    CHECK_EQ("another", fixture_exec(&f, "box", "sleep", "9", &other, &err), 0);
+    CHECK_EQ("is killed", cay_core_kill(f.core, &f.me, sb.id, other.id, SIGKILL, &f.a, &ex, &err),
+             0);
+    CHECK_STR("by us", look(&f, sb.id, other.id).reason, "killed");
+    fixture_close(&f);
+}
+
+TEST(oom_counts_only_what_came_after)
+{
+    struct cay_oom o;
+    cay_oom_init(&o);
+    CHECK_EQ("unknown", cay_oom_before(&o, "a", 100), 0);
+    cay_oom_saw(&o, "a", 2, 50);
+    cay_oom_saw(&o, "a", 3, 150);
+    CHECK_EQ("before all", cay_oom_before(&o, "a", 40), 0);
+    CHECK_EQ("after the first", cay_oom_before(&o, "a", 100), 2);
+    CHECK_EQ("after both", cay_oom_before(&o, "a", 200), 3);
+    cay_oom_forget(&o, "a");
+    CHECK_EQ("forgotten", cay_oom_before(&o, "a", 200), 0);
+    cay_oom_done(&o);
+}
+
+static const struct {
+    const char *name, *field;
+    const char *word;
+    size_t word_len, words;
+    const char *cwd, *user, *env_key;
+} bad[] = {
+    {"no command", "command", .word = NULL},
+    {"an empty command", "command", .word = "", .words = 1},
+    {"an argument of 200 kB", "command", .word_len = 200000, .words = 1},
+    {"3 MB of arguments", "command", .word_len = 100000, .words = 30},
+    {"5,000 arguments", "command", .word_len = 1, .words = 5000},
+    {"a relative directory", "cwd", .word = "true", .words = 1, .cwd = "tmp"},
+    {"an option for a user", "user", .word = "true", .words = 1, .user = "-x"},
+    {"a variable with =", "env", .word = "true", .words = 1, .env_key = "A=B"},
+    {"a variable without a name", "env", .word = "true", .words = 1, .env_key = ""},
+};
+
+TEST(exec_refuses_what_cannot_be)
+{
+    struct fixture f;
+    fixture_open(&f);
+    fixture_create(&f, "box", false);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct cay_error err = {0};
+        struct cay_execution ex;
+        struct cay_exec_spec spec = {.cwd = bad[i].cwd, .user = bad[i].user};
+        char *word = cay_arena_alloc(&f.a, bad[i].word_len + 1);
+        memset(word, 'x', bad[i].word_len);
+        for (size_t k = 0; k < bad[i].words; k++)
+            cay_strs_push(&f.a, &spec.argv, bad[i].word ? bad[i].word : word);
+        if (bad[i].env_key)
+            cay_pairs_set(&f.a, &spec.env, bad[i].env_key, "1");
+        CHECK_EQ(bad[i].name, cay_core_exec(f.core, &f.me, "box", &spec, &f.a, &ex, &err),
+                 CAY_ERR_INVALID);
+        CHECK_STR(bad[i].name, err.field, bad[i].field);
+    }
+    fixture_close(&f);
+}

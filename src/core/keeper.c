@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Deaths, expiry, reconcile and retention, each in its time.
+ *
+ * Expiry is by the wall clock, because it must outlive a restart. A wall clock that goes more than
+ * five minutes ahead of or behind the monotonic one has been set: then every sandbox's end is moved
+ * by as much, and nothing expires for a minute. */
+#include "core/keeper.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/reconcile.h"
+#include "log/files.h"
+#include "model/limits.h"
+#include <string.h>
+#include <time.h>
+
+#define TICK_MS 1000
+#define JUMP_MS (5 * 60 * 1000)
+#define PAUSE_MS (60 * 1000)
+#define SWEEP_MS (10 * 60 * 1000)
+#define RETRY_MS 20
+#define RECONCILE_AGAIN_MS 5000 /* after a pass that could not read both sides */
+#define EXPIRY_GRACE_MS 2000    /* one after the other: no sandbox may hold up the rest for long */
+
+static bool find_row(struct cay_core *core, const char *id, struct cay_arena *a,
+                     struct cay_sandbox *out, struct cay_error *err)
+{
+    struct cay_sandbox_list rows;
+    if (cay_store_all(core->store, a, &rows, err) < 0) {
+        cay_log_error(err, "cannot look up sandbox %s", id);
+        return false;
+    }
+    for (size_t i = 0; i < rows.count; i++)
+        if (strcmp(rows.at[i].id, id) == 0) {
+            *out = rows.at[i];
+            return true;
+        }
+    return false;
+}
+
+bool cay_keeper_event(struct cay_core *core, const struct cay_provider_entry *entry)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    struct cay_error err = {0};
+    struct cay_death death = entry->death;
+    if (!death.reason)
+        death.reason = "error";
+    if (strcmp(death.reason, "stopped") == 0 || strcmp(death.reason, "deleted") == 0)
+        return true; /* whoever asked for it writes the row */
+    if (!cay_hold_try(&core->holds, entry->id, &hold))
+        return false;
+    if (!find_row(core, entry->id, &a, &sb, &err))
+        return true;
+    if (sb.state != CAY_RUNNING || entry->ended_at_ms < sb.started_at_ms)
+        return true; /* old news */
+    if (cay_core_died_held(core, &sb, &death, entry->ended_at_ms, &err) < 0)
+        cay_log_error(&err, "cannot record the end of sandbox %s", sb.id);
+    else
+        cay_log_warn("sandbox %s ended: %s", sb.id, death.reason);
+    return true;
+}
+
+static void *events_main(void *arg)
+{
+    struct cay_core *core = arg;
+    struct timespec pause = {.tv_nsec = RETRY_MS * 1000000L};
+    struct cay_provider_entry *entry;
+    while ((entry = cay_queue_pop(core->events, -1)) != NULL) {
+        bool busy = !cay_keeper_event(core, entry);
+        if (busy)
+            (void)nanosleep(&pause, NULL); /* being early is harmless */
+        if (!busy || !cay_queue_push(core->events, entry))
+            free(entry); /* a full queue: reconcile finds it */
+    }
+    return NULL;
+}
+
+static void expire(struct cay_core *core, const struct cay_sandbox *due, int64_t now_ms)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    struct cay_error err = {0};
+    if (!cay_hold_try(&core->holds, due->id, &hold))
+        return; /* the next tick */
+    int r = cay_store_get(core->store, due->account_id, due->id, &a, &sb, &err);
+    if (r == 0 && (sb.expires_at_ms == 0 || sb.expires_at_ms > now_ms || sb.deleted_at_ms))
+        return;
+    if (r == 0 && sb.spec.persistent) {
+        sb.has_death = true;
+        sb.death = (struct cay_death){.reason = "timeout"};
+        r = cay_core_stop_held(core, &sb, EXPIRY_GRACE_MS, &err);
+    } else if (r == 0) {
+        r = cay_core_delete_held(core, &sb, "timeout", &err);
+    }
+    if (r < 0)
+        cay_log_error(&err, "cannot end sandbox %s, whose time is over", due->id);
+    else
+        cay_log_info("sandbox %s ended: its time is over", due->id);
+}
+
+void cay_keeper_expire(struct cay_core *core, int64_t now_ms)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox_list due;
+    struct cay_error err = {0};
+    if (cay_store_due(core->store, now_ms, &a, &due, &err) < 0) {
+        cay_log_error(&err, "cannot read what is due");
+        return;
+    }
+    for (int stops = 0; stops < 2; stops++) /* what only needs a kill goes first */
+        for (size_t i = 0; i < due.count; i++)
+            if (due.at[i].spec.persistent == (stops == 1))
+                expire(core, &due.at[i], now_ms);
+}
+
+void cay_keeper_shift(struct cay_core *core, int64_t jump_ms)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox_list rows;
+    struct cay_error err = {0};
+    cay_log_warn("the clock was set by %lld s; nothing expires for a minute",
+                 (long long)(jump_ms / 1000));
+    if (cay_store_all(core->store, &a, &rows, &err) < 0) {
+        cay_log_error(&err, "cannot move the end of sandboxes");
+        return;
+    }
+    for (size_t i = 0; i < rows.count; i++) {
+        CAY_AUTO_HOLD struct cay_hold hold = {0};
+        struct cay_sandbox sb;
+        if (rows.at[i].expires_at_ms == 0 ||
+            cay_hold_wait(&core->holds, rows.at[i].id, &hold, &err) < 0 ||
+            cay_store_get(core->store, rows.at[i].account_id, rows.at[i].id, &a, &sb, &err) < 0 ||
+            sb.expires_at_ms == 0)
+            continue;
+        sb.expires_at_ms += jump_ms;
+        cay_core_note(core, &sb, CAY_SOON);
+    }
+}
+
+static bool is_alive(void *arg, const char *id)
+{
+    const struct cay_sandbox_list *rows = arg;
+    for (size_t i = 0; i < rows->count; i++)
+        if (strcmp(rows->at[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+static void sweep(struct cay_core *core)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox_list rows;
+    struct cay_error err = {0};
+    int64_t before_ms = cay_clock_ms() - CAY_LOG_RETENTION_MS;
+    int r = cay_store_all(core->store, &a, &rows, &err);
+    if (r == 0) {
+        cay_log_sweep(core->logs_fd, CAY_LOG_RETENTION_MS, is_alive, &rows);
+        r = cay_store_forget(core->store, before_ms, &err);
+    }
+    if (r < 0)
+        cay_log_error(&err, "cannot forget what is old");
+}
+
+/* How long until the next pass. */
+static int64_t reconcile(struct cay_core *core, bool at_start)
+{
+    struct cay_error err = {0};
+    int r = cay_reconcile(core, at_start, &err);
+    if (r < 0)
+        cay_log_error(&err, "cannot reconcile; nothing was done");
+    pthread_mutex_lock(&core->lock);
+    cay_str_copy(core->trouble, sizeof core->trouble, r < 0 ? err.msg : "");
+    core->trouble_in_store = r == CAY_ERR_STORE;
+    pthread_mutex_unlock(&core->lock);
+    return r < 0 ? RECONCILE_AGAIN_MS : CAY_RECONCILE_MS;
+}
+
+struct times {         /* monotonic; when each is next */
+    int64_t offset_ms; /* of the wall clock against the monotonic one */
+    int64_t expiry, reconcile, sweep;
+};
+
+static void tick(struct cay_core *core, struct times *t)
+{
+    int64_t mono = cay_clock_mono_ms(), wall = cay_clock_ms();
+    int64_t jump = wall - mono - t->offset_ms;
+    t->offset_ms = wall - mono;
+    if (jump > JUMP_MS || jump < -JUMP_MS) {
+        cay_keeper_shift(core, jump);
+        t->expiry = mono + PAUSE_MS;
+        if (t->sweep < t->expiry)
+            t->sweep = t->expiry;
+    }
+    if (mono >= t->expiry)
+        cay_keeper_expire(core, wall);
+    if (mono >= t->reconcile) {
+        int64_t pause_ms = reconcile(core, false);
+        t->reconcile = cay_clock_mono_ms() + pause_ms;
+    }
+    if (mono >= t->sweep) {
+        sweep(core);
+        t->sweep = cay_clock_mono_ms() + SWEEP_MS;
+    }
+}
+
+static bool wait_tick(struct cay_core *core)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += TICK_MS / 1000;
+    pthread_mutex_lock(&core->lock);
+    int late = 0;
+    while (!core->closing && late == 0)
+        late = pthread_cond_timedwait(&core->wake, &core->lock, &until);
+    bool go_on = !core->closing;
+    pthread_mutex_unlock(&core->lock);
+    return go_on;
+}
+
+static void *janitor_main(void *arg)
+{
+    struct cay_core *core = arg;
+    int64_t mono = cay_clock_mono_ms();
+    struct times t = {.offset_ms = cay_clock_ms() - mono,
+                      .reconcile = mono + core->first_pause_ms,
+                      .sweep = mono + PAUSE_MS};
+    while (wait_tick(core))
+        tick(core, &t);
+    return NULL;
+}
+
+int cay_keeper_start(struct cay_core *core, struct cay_error *err)
+{
+    int r = cay_settler_start(core, err);
+    if (r < 0)
+        return r;
+    core->first_pause_ms = reconcile(core, true);
+    if (pthread_create(&core->events_thread, NULL, events_main, core) != 0)
+        return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
+    if (pthread_create(&core->janitor_thread, NULL, janitor_main, core) != 0) {
+        cay_queue_close(core->events);
+        pthread_join(core->events_thread, NULL);
+        return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
+    }
+    core->kept = true;
+    return 0;
+}
+
+void cay_keeper_stop(struct cay_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    core->closing = true;
+    pthread_cond_broadcast(&core->wake);
+    pthread_mutex_unlock(&core->lock);
+    cay_queue_close(core->events);
+    if (!core->kept)
+        return;
+    pthread_join(core->events_thread, NULL);
+    pthread_join(core->janitor_thread, NULL);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting, stopping and deleting, and what a death makes of a row.
+ *
+ * One operation at a time per sandbox: the id is held, and the row read again once it is. Where the
+ * row cannot be written the operation goes on and says so in the log, because the sandbox's own
+ * state is what counts and reconcile brings the row after it; only create and delete fail by it. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/core.h"
+#include "core/state.h"
+#include "model/limits.h"
+#include <string.h>
+
+int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    int r = cay_store_get(core->store, account_id, id, a, out, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_fail(err, r, "sandbox not found");
+    if (r == CAY_ERR_FORBIDDEN)
+        return cay_fail(err, r, "this sandbox belongs to another account");
+    return r;
+}
+
+static int find_and_hold(struct cay_core *core, const struct cay_account *owner, const char *id,
+                         struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
+                         struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    if (r == 0)
+        r = cay_hold_wait(&core->holds, sb.id, hold, err);
+    if (r == 0)
+        r = cay_core_find(core, owner->id, sb.id, a, out, err);
+    return r;
+}
+
+void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durable durable)
+{
+    struct cay_error err = {0};
+    sb->updated_at_ms = cay_clock_ms();
+    if (cay_store_update(core->store, sb, durable, &err) < 0)
+        cay_log_error(&err, "cannot record that sandbox %s is %s", sb->id,
+                      cay_state_name(sb->state));
+}
+
+int cay_core_get(struct cay_core *core, const struct cay_account *owner, const char *id,
+                 struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    return cay_core_find(core, owner->id, id, a, out, err);
+}
+
+/* The row is there and the sandbox is not: reconcile will say so, the caller hears it now. */
+static int fail_gone(const char *verb, const struct cay_sandbox *sb, int r, struct cay_error *err)
+{
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_GONE",
+                           "the sandbox and its files are gone");
+    return cay_wrap(err, "cannot %s sandbox %s", verb, sb->id);
+}
+
+int cay_core_start(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_error ignored; /* the error that matters is why the start command failed */
+    struct cay_sandbox sb;
+    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    if (r < 0)
+        return r;
+    bool ran = sb.state == CAY_RUNNING;
+    r = cay_state_apply(&sb.state, CAY_START, err);
+    if (r < 0)
+        return r;
+    if (!ran) {
+        r = cay_provider_start(core->provider, sb.id, &sb.spec, err);
+        if (r < 0)
+            return fail_gone("start", &sb, r, err);
+        cay_oom_forget(&core->oom, sb.id);
+        r = cay_core_run_start(core, &sb, err);
+        if (r < 0) {
+            (void)cay_provider_stop(core->provider, sb.id, 0, &ignored);
+            return cay_wrap(err, "cannot run the start command");
+        }
+        sb.started_at_ms = cay_clock_ms();
+        sb.expires_at_ms = sb.spec.timeout_ms > 0 ? sb.started_at_ms + sb.spec.timeout_ms : 0;
+        sb.stopped_at_ms = 0;
+        sb.has_death = false;
+        sb.status_reason = NULL;
+        cay_core_note(core, &sb, CAY_NOW);
+    }
+    *out = sb;
+    return 0;
+}
+
+int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t grace_ms,
+                       struct cay_error *err)
+{
+    struct cay_usage usage = {0};
+    struct cay_error ignored; /* figures for the record only */
+    bool was_down = sb->state == CAY_STOPPED;
+    int r = cay_state_apply(&sb->state, CAY_STOP, err);
+    if (r < 0 || was_down)
+        return r;
+    (void)cay_provider_usage(core->provider, sb->id, &usage, &ignored);
+    r = cay_provider_stop(core->provider, sb->id, grace_ms, err);
+    if (r < 0)
+        return fail_gone("stop", sb, r, err);
+    sb->stopped_at_ms = cay_clock_ms();
+    sb->status_reason = NULL;
+    if (sb->spec.persistent)
+        sb->expires_at_ms = 0;
+    if (!sb->has_death) {
+        sb->has_death = true;
+        sb->death = (struct cay_death){.reason = "stopped",
+                                       .peak_bytes = usage.memory_peak_bytes,
+                                       .cpu_ms = usage.cpu_us / 1000};
+    }
+    cay_core_note(core, sb, CAY_NOW);
+    (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
+    return 0;
+}
+
+int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  int64_t grace_ms, struct cay_arena *a, struct cay_sandbox *out,
+                  struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    if (grace_ms < 0 || grace_ms > CAY_MAX_GRACE_MS)
+        return cay_fail_field(err, "graceMs", "graceMs must be from 0 to %d", CAY_MAX_GRACE_MS);
+    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    if (r < 0)
+        return r;
+    if (atomic_fetch_add(&core->slow, 1) >= CAY_SLOW_MAX)
+        r = cay_fail(err, CAY_ERR_UNAVAILABLE, "too many sandboxes are being stopped at once");
+    else
+        r = cay_core_stop_held(core, &sb, grace_ms, err);
+    atomic_fetch_sub(&core->slow, 1);
+    if (r == 0)
+        *out = sb;
+    return r;
+}
+
+/* The intent is on the row before anything is taken away, so that a crash between the two is
+ * finished by reconcile as what it was: a delete. */
+int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
+                         struct cay_error *err)
+{
+    struct cay_sandbox before = *sb;
+    int r = cay_state_apply(&sb->state, CAY_DELETE, err);
+    if (r < 0 || before.state == CAY_TERMINATED)
+        return r;
+    struct cay_sandbox intent = before;
+    intent.has_death = true;
+    intent.death.reason = reason;
+    intent.updated_at_ms = cay_clock_ms();
+    r = cay_store_update(core->store, &intent, CAY_SOON, err);
+    if (r < 0)
+        return r;
+    r = cay_provider_destroy(core->provider, sb->id, err);
+    if (r < 0 && r != CAY_ERR_NOT_FOUND) {
+        cay_core_note(core, &before, CAY_SOON);
+        return cay_wrap(err, "cannot destroy sandbox %s", sb->id);
+    }
+    sb->has_death = true;
+    sb->death.reason = reason;
+    sb->deleted_at_ms = sb->updated_at_ms = cay_clock_ms();
+    if (!sb->stopped_at_ms)
+        sb->stopped_at_ms = sb->deleted_at_ms;
+    cay_oom_forget(&core->oom, sb->id);
+    (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
+    return cay_store_update(core->store, sb, CAY_NOW, err);
+}
+
+int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    if (r == 0)
+        r = cay_core_delete_held(core, &sb, "deleted", err);
+    if (r == 0)
+        *out = sb;
+    return r;
+}
+
+static const char *why_down(const struct cay_death *death)
+{
+    if (death->message)
+        return death->message;
+    if (strcmp(death->reason, "oom") == 0)
+        return "the sandbox's first process was killed for want of memory";
+    if (strcmp(death->reason, "error") == 0)
+        return "the sandbox is gone";
+    return "the sandbox's first process ended by itself";
+}
+
+/* A persistent one rests until it is started again; one that was stopped is stopped; one that a
+ * restart of the host took is terminated; any other is left to be looked at, in error. */
+int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
+                       int64_t ended_at_ms, struct cay_error *err)
+{
+    bool by_host = strcmp(death->reason, "host_restart") == 0;
+    bool rests = sb->spec.persistent || strcmp(death->reason, "stopped") == 0;
+    if (by_host && !rests)
+        return cay_core_delete_held(core, sb, "host_restart", err);
+    int r = cay_state_apply(&sb->state, rests ? CAY_REST : CAY_DIE, err);
+    if (r < 0)
+        return r;
+    sb->has_death = true;
+    sb->death = *death;
+    sb->status_reason = rests ? NULL : why_down(death);
+    sb->stopped_at_ms = ended_at_ms ? ended_at_ms : cay_clock_ms();
+    if (sb->spec.persistent)
+        sb->expires_at_ms = 0;
+    sb->updated_at_ms = cay_clock_ms();
+    r = cay_store_update(core->store, sb, CAY_NOW, err);
+    (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
+    return r;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows against resources, one pass.
+ *
+ * The rows are read first, then the resources. A row that differs from its resource is mended only
+ * if nobody holds it and it is still, word for word, the row that was read before: then no
+ * operation ended in between, and the difference is real. A resource without a row is removed only
+ * if a second reading of the rows, after the resources, does not know it either: a row is always
+ * written before its resource. */
+#include "core/reconcile.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/core.h"
+#include "core/state.h"
+#include "log/files.h"
+#include "model/limits.h"
+#include <string.h>
+
+/* Entries in order of their ids; by pointer, because an entry may point into itself. */
+struct index {
+    const struct cay_provider_entry **at;
+    size_t count;
+};
+
+static int by_entry_id(const void *a, const void *b)
+{
+    const struct cay_provider_entry *const *x = a, *const *y = b;
+    return strcmp((*x)->id, (*y)->id);
+}
+
+static struct index make_index(struct cay_arena *a, const struct cay_provider_list *list)
+{
+    struct index index = {.count = list->count};
+    index.at = cay_arena_alloc(a, (list->count + 1) * sizeof *index.at);
+    for (size_t i = 0; i < list->count; i++)
+        index.at[i] = &list->at[i];
+    qsort(index.at, index.count, sizeof *index.at, by_entry_id);
+    return index;
+}
+
+static int by_row_id(const void *a, const void *b)
+{
+    return strcmp(((const struct cay_sandbox *)a)->id, ((const struct cay_sandbox *)b)->id);
+}
+
+static const struct cay_provider_entry *find_entry(const struct index *index, const char *id)
+{
+    struct cay_provider_entry key = {0};
+    const struct cay_provider_entry *wanted = &key;
+    cay_str_copy(key.id, sizeof key.id, id);
+    const struct cay_provider_entry **found =
+        bsearch(&wanted, index->at, index->count, sizeof *index->at, by_entry_id);
+    return found ? *found : NULL;
+}
+
+static bool has_row(const struct cay_sandbox_list *rows, const char *id)
+{
+    struct cay_sandbox key = {0};
+    if (rows->count == 0)
+        return false;
+    cay_str_copy(key.id, sizeof key.id, id);
+    return bsearch(&key, rows->at, rows->count, sizeof *rows->at, by_row_id) != NULL;
+}
+
+static int read_rows(struct cay_core *core, struct cay_arena *a, struct cay_sandbox_list *out,
+                     struct cay_error *err)
+{
+    int r = cay_store_all(core->store, a, out, err);
+    if (r == 0 && out->count > 0)
+        qsort(out->at, out->count, sizeof *out->at, by_row_id);
+    return r;
+}
+
+/* A delete that was begun: only deletes write these reasons onto a row that lives. */
+static bool is_being_deleted(const struct cay_sandbox *sb)
+{
+    if (!sb->has_death || !sb->death.reason)
+        return false;
+    if (strcmp(sb->death.reason, "deleted") == 0)
+        return true;
+    return !sb->spec.persistent && (strcmp(sb->death.reason, "timeout") == 0 ||
+                                    strcmp(sb->death.reason, "host_restart") == 0);
+}
+
+static bool was_never_finished(const struct cay_sandbox *sb)
+{
+    return sb->state == CAY_PENDING || sb->state == CAY_PROVISIONING;
+}
+
+static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entry *entry)
+{
+    if (was_never_finished(sb) || is_being_deleted(sb))
+        return true;
+    if (!entry) /* one in error whose files are gone already said so */
+        return sb->state != CAY_ERROR || !sb->spec.persistent;
+    bool up = sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
+    return up != entry->running;
+}
+
+static int undo_create(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
+{
+    int r = cay_provider_destroy(core->provider, sb->id, err);
+    if (r < 0 && r != CAY_ERR_NOT_FOUND)
+        return r;
+    cay_log_remove_all(core->logs_fd, sb->id);
+    return cay_store_remove(core->store, sb->id, CAY_SOON, err);
+}
+
+static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    sb->has_death = true;
+    sb->death = (struct cay_death){.reason = "error", .message = "the sandbox is gone"};
+    if (!sb->spec.persistent)
+        return cay_core_delete_held(core, sb, "error", err);
+    /* STOPPED would promise files that a start could find */
+    int r = cay_state_apply(&sb->state, CAY_DIE, err);
+    if (r < 0)
+        return r;
+    sb->status_reason = "the sandbox and its files are gone";
+    sb->expires_at_ms = 0;
+    sb->updated_at_ms = cay_clock_ms();
+    return cay_store_update(core->store, sb, CAY_NOW, err);
+}
+
+static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
+                    const struct cay_provider_entry *entry, struct cay_error *err)
+{
+    if (was_never_finished(sb))
+        return undo_create(core, sb, err);
+    if (is_being_deleted(sb))
+        return cay_core_delete_held(core, sb, sb->death.reason, err);
+    if (!entry)
+        return mend_gone(core, sb, err);
+    if (!entry->running) {
+        struct cay_death death = entry->death;
+        if (!death.reason)
+            death.reason = "error";
+        return cay_core_died_held(core, sb, &death, entry->ended_at_ms, err);
+    }
+    /* a start whose row could not be written */
+    sb->state = CAY_RUNNING;
+    sb->started_at_ms = entry->started_at_ms;
+    sb->has_death = false;
+    sb->status_reason = NULL;
+    sb->updated_at_ms = cay_clock_ms();
+    return cay_store_update(core->store, sb, CAY_NOW, err);
+}
+
+static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *seen,
+                             const struct cay_provider_entry *entry)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    struct cay_error err = {0};
+    if (!cay_hold_try(&core->holds, seen->id, &hold))
+        return;
+    int r = cay_store_get(core->store, seen->account_id, seen->id, &a, &sb, &err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return;
+    if (r == 0 && (sb.updated_at_ms != seen->updated_at_ms || sb.state != seen->state))
+        return;
+    if (r == 0)
+        r = mend_row(core, &sb, entry, &err);
+    if (r < 0)
+        cay_log_error(&err, "cannot reconcile sandbox %s", seen->id);
+    else
+        cay_log_info("sandbox %s was %s and is now %s", seen->id, cay_state_name(seen->state),
+                     was_never_finished(&sb) ? "removed" : cay_state_name(sb.state));
+}
+
+/* A store that never held a row, beside sandboxes of ours, is a store that was lost: whoever put it
+ * there did not mean all of them to be destroyed. */
+static int refuse_empty_store(struct cay_core *core, struct cay_arena *a, size_t orphans,
+                              struct cay_error *err)
+{
+    struct cay_list_filter every = {
+        .account_id = CAY_LOCAL_ACCOUNT, .include_terminated = true, .page = 1, .per_page = 1};
+    struct cay_sandbox_list rows;
+    int r = cay_store_list(core->store, &every, a, &rows, err);
+    if (r < 0)
+        return r;
+    if (rows.total > 0)
+        return 0;
+    return cay_fail_as(err, CAY_ERR_STORE, "STORE_EMPTY",
+                       "%zu sandboxes exist and the store knows none: put the store back, or end "
+                       "them with `cay down`",
+                       orphans);
+}
+
+static bool is_old(const struct cay_provider_entry *entry)
+{
+    int64_t since = entry->running ? entry->started_at_ms : entry->ended_at_ms;
+    return cay_clock_ms() - since > CAY_ORPHAN_GRACE_MS;
+}
+
+static int remove_orphans(struct cay_core *core, const struct cay_provider_list *list,
+                          const struct cay_sandbox_list *rows, bool at_start, struct cay_arena *a,
+                          struct cay_error *err)
+{
+    size_t orphans = 0;
+    struct cay_sandbox_list again;
+    for (size_t i = 0; i < list->count; i++)
+        orphans += !has_row(rows, list->at[i].id);
+    if (orphans == 0)
+        return 0;
+    int r = read_rows(core, a, &again, err);
+    if (r == 0 && again.count == 0)
+        r = refuse_empty_store(core, a, orphans, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < list->count; i++) {
+        CAY_AUTO_HOLD struct cay_hold hold = {0};
+        const struct cay_provider_entry *entry = &list->at[i];
+        struct cay_error why = {0};
+        if (!cay_id_is_sandbox(entry->id) || has_row(&again, entry->id) ||
+            (!at_start && !is_old(entry)) || !cay_hold_try(&core->holds, entry->id, &hold))
+            continue;
+        if (cay_provider_destroy(core->provider, entry->id, &why) < 0)
+            cay_log_error(&why, "cannot remove sandbox %s, which has no record", entry->id);
+        else
+            cay_log_warn("removed sandbox %s, which had no record", entry->id);
+        (void)cay_settle(core, entry->id, NULL); /* else summary decides when somebody asks */
+    }
+    return 0;
+}
+
+int cay_reconcile(struct cay_core *core, bool at_start, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox_list rows;
+    struct cay_provider_list list;
+    int r = read_rows(core, &a, &rows, err);
+    if (r < 0)
+        return cay_wrap(err, "the records cannot be read");
+    r = cay_provider_list(core->provider, &a, &list, err);
+    if (r < 0)
+        return cay_wrap(err, "the sandboxes cannot be listed");
+    struct index index = make_index(&a, &list);
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct cay_provider_entry *entry = find_entry(&index, rows.at[i].id);
+        if (differs(&rows.at[i], entry))
+            mend_if_still_so(core, &rows.at[i], entry);
+    }
+    return remove_orphans(core, &list, &rows, at_start, &a, err);
+}

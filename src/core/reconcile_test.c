@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "core/keeper.h"
+#include "core/reconcile.h"
+#include "tests/fixture.h"
+
+#define ORPHAN "sb-orphanorphanorphan00"
+
+static int reconcile(struct fixture *f, bool at_start)
+{
+    struct cay_error err = {0};
+    return cay_reconcile(f->core, at_start, &err);
+}
+
+static struct cay_sandbox row(struct fixture *f, const char *id)
+{
+    struct cay_error err = {0};
+    struct cay_sandbox sb = {0};
+    CHECK_EQ("the row is there", cay_core_get(f->core, &f->me, id, &f->a, &sb, &err), 0);
+    return sb;
+}
+
+/* F-10, F-11: one side cannot be read, so nothing is done; the next pass works. */
+TEST(reconcile_does_nothing_by_half)
+{
+    struct fixture f;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    cay_provider_fake_add(f.provider, ORPHAN, 1);
+
+    cay_store_fake_fail_at(f.store, 1);
+    CHECK_EQ("rows unread", reconcile(&f, true), CAY_ERR_STORE);
+    cay_store_fake_fail_at(f.store, 2);
+    CHECK_EQ("rows unread the second time", reconcile(&f, true), CAY_ERR_STORE);
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK_EQ("sandboxes unread", reconcile(&f, true), CAY_ERR_PROVIDER);
+    CHECK_EQ("all are there", cay_provider_fake_count(f.provider), 2);
+    CHECK_EQ("running", fixture_state(&f, sb.id), CAY_RUNNING);
+
+    CHECK_EQ("the next pass", reconcile(&f, true), 0);
+    CHECK_EQ("the orphan is gone", cay_provider_fake_count(f.provider), 1);
+    CHECK("the other is not", cay_provider_fake_runs(f.provider, sb.id));
+    fixture_close(&f);
+}
+
+TEST(reconcile_gives_orphans_a_grace)
+{
+    struct fixture f;
+    fixture_open(&f);
+    fixture_create(&f, "box", false);
+    cay_provider_fake_add(f.provider, ORPHAN, cay_clock_ms());
+    CHECK_EQ("pass", reconcile(&f, false), 0);
+    CHECK_EQ("young: it stays", cay_provider_fake_count(f.provider), 2);
+    CHECK_EQ("pass at start", reconcile(&f, true), 0);
+    CHECK_EQ("at start there is no grace", cay_provider_fake_count(f.provider), 1);
+    fixture_close(&f);
+}
+
+/* F-18: an empty store beside living sandboxes is a lost store, not an order to destroy them. */
+TEST(reconcile_does_not_believe_an_empty_store)
+{
+    struct fixture f;
+    fixture_open(&f);
+    cay_provider_fake_add(f.provider, ORPHAN, 1);
+    CHECK_EQ("refused", reconcile(&f, true), CAY_ERR_STORE);
+    CHECK_EQ("it lives", cay_provider_fake_count(f.provider), 1);
+    fixture_close(&f);
+}
+
+/* A create whose undo failed, or that a crash cut: no row, no sandbox afterwards. */
+TEST(reconcile_finishes_a_broken_create)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    sb.state = CAY_PENDING;
+    CHECK_EQ("as a crash left it", cay_store_update(f.store, &sb, CAY_NOW, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("no row", fixture_rows(&f), 0);
+    CHECK_EQ("no sandbox", cay_provider_fake_count(f.provider), 0);
+    fixture_close(&f);
+}
+
+TEST(reconcile_leaves_what_somebody_holds)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_hold hold = {0};
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    sb.state = CAY_PENDING;
+    CHECK_EQ("a create under way", cay_store_update(f.store, &sb, CAY_NOW, &err), 0);
+    CHECK("held", cay_hold_try(&f.core->holds, sb.id, &hold));
+    CHECK_EQ("pass", reconcile(&f, false), 0);
+    CHECK_EQ("the row is there", fixture_rows(&f), 1);
+    CHECK_EQ("the sandbox too", cay_provider_fake_count(f.provider), 1);
+    cay_hold_end(&hold);
+    fixture_close(&f);
+}
+
+/* F-02: killed between destroy and the row. */
+TEST(reconcile_finishes_a_broken_delete)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    sb.has_death = true;
+    sb.death.reason = "deleted";
+    CHECK_EQ("the intent", cay_store_update(f.store, &sb, CAY_NOW, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("no row lives", fixture_rows(&f), 0);
+    CHECK_EQ("no sandbox", cay_provider_fake_count(f.provider), 0);
+    CHECK_STR("its reason", row(&f, sb.id).death.reason, "deleted");
+    fixture_close(&f);
+}
+
+static const struct {
+    const char *name;
+    bool persistent;
+    const char *reason; /* NULL: vanished */
+    enum cay_state to;
+    const char *told;
+    size_t left;
+} ends[] = {
+    {"ended by itself", false, "exited", CAY_ERROR, "exited", 1},
+    {"out of memory", false, "oom", CAY_ERROR, "oom", 1},
+    {"ended by itself, persistent", true, "exited", CAY_STOPPED, "exited", 1},
+    {"stopped while we were away", false, "stopped", CAY_STOPPED, "stopped", 1},
+    {"the host was restarted", false, "host_restart", CAY_TERMINATED, "host_restart", 0},
+    {"the host was restarted, persistent", true, "host_restart", CAY_STOPPED, "host_restart", 1},
+    {"vanished", false, NULL, CAY_TERMINATED, "error", 0},
+    {"vanished, persistent", true, NULL, CAY_ERROR, "error", 0},
+};
+
+TEST(reconcile_brings_rows_after_reality)
+{
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        struct fixture f;
+        fixture_open(&f);
+        struct cay_sandbox sb = fixture_create(&f, "box", ends[i].persistent);
+        if (ends[i].reason)
+            cay_provider_fake_die(f.provider, sb.id, ends[i].reason, false);
+        else
+            cay_provider_fake_vanish(f.provider, sb.id);
+        CHECK_EQ(ends[i].name, reconcile(&f, false), 0);
+        struct cay_sandbox now = row(&f, sb.id);
+        CHECK_EQ(ends[i].name, now.state, ends[i].to);
+        CHECK_STR(ends[i].name, now.death.reason, ends[i].told);
+        CHECK_EQ(ends[i].name, cay_provider_fake_count(f.provider), ends[i].left);
+        CHECK_EQ(ends[i].name, reconcile(&f, false), 0);
+        CHECK_EQ(ends[i].name, row(&f, sb.id).updated_at_ms, now.updated_at_ms);
+        fixture_close(&f);
+    }
+}
+
+TEST(keeper_takes_the_news_of_a_death)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("a command", fixture_exec(&f, "box", "sleep", "9", &ex, &err), 0);
+    cay_provider_fake_die(f.provider, sb.id, "oom", true);
+    struct cay_provider_entry *news = cay_queue_pop(f.core->events, 0);
+    CHECK("news came", news != NULL);
+    struct cay_hold hold = {0};
+    CHECK("held", cay_hold_try(&f.core->holds, sb.id, &hold));
+    CHECK("told again later while it is busy", !cay_keeper_event(f.core, news));
+    cay_hold_end(&hold);
+    CHECK("taken", cay_keeper_event(f.core, news));
+    CHECK_EQ("in error", row(&f, sb.id).state, CAY_ERROR);
+    CHECK_STR("why", row(&f, sb.id).death.reason, "oom");
+    CHECK("its command is lost", cay_core_lost(f.core, sb.id, ex.id));
+    free(news);
+    fixture_close(&f);
+}
+
+TEST(keeper_ends_what_is_due)
+{
+    struct fixture f;
+    fixture_open(&f);
+    struct cay_sandbox once = fixture_create(&f, "once", false);
+    struct cay_sandbox kept = fixture_create(&f, "kept", true);
+    cay_keeper_expire(f.core, once.expires_at_ms - 1000);
+    CHECK_EQ("not yet", fixture_state(&f, once.id), CAY_RUNNING);
+    cay_keeper_expire(f.core, kept.expires_at_ms + 1000);
+    CHECK_EQ("terminated", fixture_state(&f, once.id), CAY_TERMINATED);
+    CHECK_STR("by time", row(&f, once.id).death.reason, "timeout");
+    CHECK_EQ("stopped", fixture_state(&f, kept.id), CAY_STOPPED);
+    CHECK_STR("by time", row(&f, kept.id).death.reason, "timeout");
+    CHECK_EQ("a pass leaves it so", reconcile(&f, false), 0);
+    CHECK_EQ("still stopped", fixture_state(&f, kept.id), CAY_STOPPED);
+    fixture_close(&f);
+}
+
+/* F-32: the clock is set a day ahead; nobody loses a minute. */
+TEST(keeper_moves_ends_with_the_clock)
+{
+    const int64_t day_ms = 24 * 60 * 60 * 1000LL;
+    struct fixture f;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    cay_keeper_shift(f.core, day_ms);
+    CHECK_EQ("moved", row(&f, sb.id).expires_at_ms, sb.expires_at_ms + day_ms);
+    cay_keeper_expire(f.core, cay_clock_ms() + day_ms);
+    CHECK_EQ("it lives", fixture_state(&f, sb.id), CAY_RUNNING);
+    fixture_close(&f);
+}

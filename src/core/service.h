@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All that a dialect may ask for. Ownership is decided here and nowhere else: an id nobody knows is
+ * CAY_ERR_NOT_FOUND ("sandbox not found"), another account's is CAY_ERR_FORBIDDEN. `id` is an id or
+ * the name of a living sandbox of the caller's account. What comes back lives in the arena. */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include "log/record.h"
+#include "model/account.h"
+#include "model/config.h"
+#include "model/execution.h"
+#include "model/sandbox.h"
+#include "provider/provider.h"
+#include "store/store.h"
+
+struct cay_core;
+
+/* Opens store, provider and logs as the configuration says, and begins to keep the house: events,
+ * reconcile, expiry. */
+int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct cay_error *err);
+/* As above with parts already opened, for tests; takes them over, the queue as malloc'ed. logs_fd
+ * is a directory. The house is not kept before cay_core_keep. */
+int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
+                 struct cay_provider *provider, struct cay_queue *events, int logs_fd,
+                 struct cay_core **out, struct cay_error *err);
+/* Reconciles, then starts the threads that go on doing so. To be called before requests come. */
+int cay_core_keep(struct cay_core *core, struct cay_error *err);
+void cay_core_close(struct cay_core *core); /* sandboxes stay */
+
+struct cay_core_health {
+    bool healthy, degraded; /* neither: unhealthy */
+    const char *version, *store_name, *store_version, *store_error;
+    const char *provider_name, *provider_error;
+    struct cay_health provider;
+};
+void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out);
+
+int cay_core_create(struct cay_core *core, const struct cay_account *owner,
+                    const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                    struct cay_error *err);
+int cay_core_get(struct cay_core *core, const struct cay_account *owner, const char *id,
+                 struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* row.account_id is filled in here. */
+struct cay_core_filter {
+    struct cay_list_filter row;
+    const char *team_id;  /* or NULL */
+    struct cay_strs tags; /* "name:value"; must have all */
+};
+int cay_core_list(struct cay_core *core, const struct cay_account *owner,
+                  struct cay_core_filter *filter, struct cay_arena *a, struct cay_sandbox_list *out,
+                  struct cay_error *err);
+int cay_core_start(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  int64_t grace_ms, struct cay_arena *a, struct cay_sandbox *out,
+                  struct cay_error *err);
+int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* What a running one uses; false when it does not run or cannot tell. */
+bool cay_core_usage(struct cay_core *core, const struct cay_sandbox *sb, struct cay_usage *out);
+/* How the start command ended; false while it runs or when there is none. Both are at most a second
+ * old, and cheap. */
+bool cay_core_start_exit(struct cay_core *core, const struct cay_sandbox *sb,
+                         struct cay_record_exit *out);
+
+/* Begins a command; its log is there on return. */
+int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_execution *out,
+                  struct cay_error *err);
+/* Newest first, one page of all. */
+struct cay_execution_list {
+    struct cay_execution *at;
+    size_t count;
+    int64_t total;
+};
+int cay_core_executions(struct cay_core *core, const struct cay_account *owner, const char *id,
+                        int64_t page, int64_t per_page, struct cay_arena *a,
+                        struct cay_execution_list *out, struct cay_error *err);
+int cay_core_execution(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       const char *exec_id, struct cay_arena *a, struct cay_execution *out,
+                       struct cay_error *err);
+int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const char *exec_id, int signal, struct cay_arena *a, struct cay_execution *out,
+                  struct cay_error *err);
+/* The log of an execution, to read and to follow; also after the sandbox is gone. */
+int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      const char *exec_id, int *fd_out, struct cay_error *err);
+/* Execution as told by a log that is already open, facts of the host included. */
+int cay_core_summary(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
+                     struct cay_arena *a, struct cay_execution *out, struct cay_error *err);
+
+/* For streams, which must not block. Whoever follows the log is woken when either changes. */
+/* No exit record will come. */
+bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *exec_id);
+/* The word for an exit record, or NULL while it is being found out; `asked` says that NULL was the
+ * answer before. */
+const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,
+                            const struct cay_record_exit *end, bool asked);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Executions, as log and facts tell them together.
+ *
+ * An exit record is final; only its reason may be corrected to `oom`. Without one an execution runs
+ * if its sandbox's pid 1 says so, and is lost otherwise. The order matters: pid 1 writes the record
+ * before it forgets the process, so the log is read again after pid 1 was asked. */
+#include "core/settle.h"
+#include "base/clock.h"
+#include "core/core.h"
+#include "log/files.h"
+#include "log/reader.h"
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define JOBS_MAX 8192
+
+struct cay_settler_job {
+    struct cay_settler_job *next;
+    char sandbox_id[CAY_ID_SIZE], exec_id[CAY_ID_SIZE];
+    int64_t ended_ms; /* of a sandbox that ended: what began before is not there any more */
+};
+
+/* Followers wait by inotify for IN_MODIFY, which a new mtime alone brings as well: so they wake
+ * without a byte being added to the sandbox's own testimony. */
+static void touch(int log_fd)
+{
+    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    (void)futimens(log_fd, times); /* at worst they wait for their client's patience */
+}
+
+static void write_fact(struct cay_core *core, const struct cay_execution *ex, const char *reason,
+                       int64_t time_ms)
+{
+    struct cay_error err;
+    struct cay_log_fact fact = {.time_ms = time_ms};
+    cay_str_copy(fact.reason, sizeof fact.reason, reason);
+    /* it can be found out again as long as the sandbox lives */
+    (void)cay_log_fact_write(core->logs_fd, ex->sandbox_id, ex->id, &fact, &err);
+}
+
+static bool is_suspect(const struct cay_execution *ex)
+{
+    return ex->status == CAY_EXEC_EXITED && ex->signal == SIGKILL && ex->reason &&
+           strcmp(ex->reason, "signal") == 0;
+}
+
+static void find_oom(struct cay_core *core, struct cay_execution *ex)
+{
+    struct cay_usage usage;
+    struct cay_error ignored; /* unknown: then it stays what the log says */
+    if (cay_provider_usage(core->provider, ex->sandbox_id, &usage, &ignored) < 0)
+        return;
+    bool rose = usage.oom_kills > cay_oom_before(&core->oom, ex->sandbox_id, ex->started_at_ms);
+    cay_oom_saw(&core->oom, ex->sandbox_id, usage.oom_kills, cay_clock_ms());
+    if (rose)
+        ex->reason = "oom";
+    write_fact(core, ex, ex->reason, cay_clock_ms());
+}
+
+/* False only when it is known not to run. */
+static bool may_run(struct cay_core *core, const struct cay_execution *ex, struct cay_arena *a)
+{
+    struct cay_strs running;
+    struct cay_error err = {0};
+    if (cay_hold_is(&core->holds, ex->id))
+        return true; /* it is just being started */
+    int r = cay_provider_executions(core->provider, ex->sandbox_id, a, &running, &err);
+    if (r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT)
+        return false;
+    if (r < 0)
+        return true; /* who does not answer has not said no */
+    for (size_t i = 0; i < running.count; i++)
+        if (strcmp(running.at[i], ex->id) == 0)
+            return true;
+    return false;
+}
+
+static int read_log(const char *sandbox_id, const char *exec_id, int log_fd, struct cay_arena *a,
+                    struct cay_execution *out, struct cay_error *err)
+{
+    int r = cay_log_summary(log_fd, a, out, err);
+    if (r < 0)
+        return r;
+    cay_str_copy(out->id, sizeof out->id, exec_id);
+    cay_str_copy(out->sandbox_id, sizeof out->sandbox_id, sandbox_id);
+    return 0;
+}
+
+static void set_lost(struct cay_execution *ex, int64_t time_ms)
+{
+    ex->status = CAY_EXEC_LOST;
+    ex->reason = "lost";
+    ex->ended_at_ms = time_ms;
+    ex->duration_ms = time_ms > ex->started_at_ms ? time_ms - ex->started_at_ms : 0;
+}
+
+static int summarize(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
+                     int64_t ended_ms, struct cay_arena *a, struct cay_execution *out,
+                     struct cay_error *err)
+{
+    struct cay_execution ex = {0};
+    struct cay_log_fact fact;
+    int r = read_log(sandbox_id, exec_id, log_fd, a, &ex, err);
+    if (r < 0)
+        return r;
+    bool known = (ex.status == CAY_EXEC_RUNNING || is_suspect(&ex)) &&
+                 cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact);
+    if (ex.status == CAY_EXEC_RUNNING && !known &&
+        (ex.started_at_ms <= ended_ms || !may_run(core, &ex, a))) {
+        r = read_log(sandbox_id, exec_id, log_fd, a, &ex, err);
+        if (r < 0)
+            return r;
+        if (ex.status == CAY_EXEC_RUNNING) {
+            set_lost(&ex, cay_clock_ms());
+            write_fact(core, &ex, "lost", ex.ended_at_ms);
+        }
+    } else if (ex.status == CAY_EXEC_RUNNING && known) {
+        set_lost(&ex, fact.time_ms);
+    }
+    if (is_suspect(&ex)) {
+        if (!known)
+            find_oom(core, &ex);
+        else if (strcmp(fact.reason, "oom") == 0)
+            ex.reason = "oom";
+    }
+    *out = ex;
+    return 0;
+}
+
+int cay_core_summary(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
+                     struct cay_arena *a, struct cay_execution *out, struct cay_error *err)
+{
+    return summarize(core, sandbox_id, exec_id, log_fd, 0, a, out, err);
+}
+
+static void settle_one(struct cay_core *core, const char *sandbox_id, const char *exec_id,
+                       int64_t ended_ms)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_execution ex;
+    struct cay_error ignored; /* a log that is no log has no followers either */
+    if (cay_log_open(core->logs_fd, sandbox_id, exec_id, &fd, &ignored) < 0)
+        return;
+    if (summarize(core, sandbox_id, exec_id, fd, ended_ms, &a, &ex, &ignored) == 0)
+        touch(fd);
+}
+
+static void settle_all(struct cay_core *core, const char *sandbox_id, int64_t ended_ms)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_strs ids;
+    struct cay_error ignored; /* summary decides again when somebody asks */
+    if (cay_log_list(core->logs_fd, sandbox_id, &a, &ids, &ignored) < 0)
+        return;
+    for (size_t i = 0; i < ids.count; i++)
+        settle_one(core, sandbox_id, ids.at[i], ended_ms);
+}
+
+static void work_off(struct cay_core *core, const struct cay_settler_job *job)
+{
+    if (job->exec_id[0])
+        settle_one(core, job->sandbox_id, job->exec_id, 0);
+    else
+        settle_all(core, job->sandbox_id, job->ended_ms);
+}
+
+static void *settler_main(void *arg)
+{
+    struct cay_core *core = arg;
+    struct cay_settler *s = &core->settler;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (!s->first && !s->closing)
+            pthread_cond_wait(&s->more, &s->lock);
+        if (s->closing)
+            break;
+        struct cay_settler_job *job = s->first;
+        pthread_mutex_unlock(&s->lock);
+        work_off(core, job);
+        pthread_mutex_lock(&s->lock);
+        s->first = job->next;
+        if (!s->first)
+            s->last = NULL;
+        s->count--;
+        free(job);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+void cay_settler_init(struct cay_settler *s)
+{
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->more, NULL);
+}
+
+int cay_settler_start(struct cay_core *core, struct cay_error *err)
+{
+    if (pthread_create(&core->settler.thread, NULL, settler_main, core) != 0)
+        return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
+    core->settler.running = true;
+    return 0;
+}
+
+void cay_settler_done(struct cay_settler *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_signal(&s->more);
+    pthread_mutex_unlock(&s->lock);
+    if (s->running)
+        pthread_join(s->thread, NULL);
+    while (s->first) {
+        struct cay_settler_job *job = s->first;
+        s->first = job->next;
+        free(job);
+    }
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->more);
+}
+
+bool cay_settle(struct cay_core *core, const char *sandbox_id, const char *exec_id)
+{
+    struct cay_settler *s = &core->settler;
+    struct cay_settler_job *job = calloc(1, sizeof *job);
+    if (!job)
+        abort();
+    cay_str_copy(job->sandbox_id, sizeof job->sandbox_id, sandbox_id);
+    cay_str_copy(job->exec_id, sizeof job->exec_id, exec_id ? exec_id : "");
+    job->ended_ms = cay_clock_ms();
+    pthread_mutex_lock(&s->lock);
+    bool now = !s->running;
+    bool room = !now && s->count < JOBS_MAX;
+    if (room) {
+        if (s->last)
+            s->last->next = job;
+        else
+            s->first = job;
+        s->last = job;
+        s->count++;
+        pthread_cond_signal(&s->more);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (now)
+        work_off(core, job);
+    if (!room)
+        free(job);
+    return room || now;
+}
+
+static bool is_waiting(struct cay_settler *s, const char *exec_id)
+{
+    bool found = false;
+    pthread_mutex_lock(&s->lock);
+    for (struct cay_settler_job *job = s->first; job && !found; job = job->next)
+        found = strcmp(job->exec_id, exec_id) == 0;
+    pthread_mutex_unlock(&s->lock);
+    return found;
+}
+
+bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *exec_id)
+{
+    struct cay_log_fact fact;
+    return cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact) &&
+           strcmp(fact.reason, "lost") == 0;
+}
+
+const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,
+                            const struct cay_record_exit *end, bool asked)
+{
+    static const char *const words[] = {
+        [CAY_REASON_EXITED] = "exited",
+        [CAY_REASON_SIGNAL] = "signal",
+        [CAY_REASON_TIMEOUT] = "timeout",
+        [CAY_REASON_KILLED] = "killed",
+    };
+    struct cay_log_fact fact;
+    const char *word =
+        end->reason < CAY_COUNT(words) && words[end->reason] ? words[end->reason] : "exited";
+    if (end->reason != CAY_REASON_SIGNAL || end->signal != SIGKILL)
+        return word;
+    if (cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact))
+        return strcmp(fact.reason, "oom") == 0 ? "oom" : word;
+    if (asked)
+        return is_waiting(&core->settler, exec_id) ? NULL : word;
+    return cay_settle(core, sandbox_id, exec_id) ? NULL : word;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/state.h"
+#include "tests/test.h"
+
+static const struct {
+    const char *name;
+    enum cay_state from;
+    enum cay_event event;
+    int want;
+    enum cay_state to;
+} cases[] = {
+    {"a pending one is created", CAY_PENDING, CAY_CREATED, 0, CAY_RUNNING},
+    {"a stopped one starts", CAY_STOPPED, CAY_START, 0, CAY_RUNNING},
+    {"one in error may be tried again", CAY_ERROR, CAY_START, 0, CAY_RUNNING},
+    {"starting what runs is no error", CAY_RUNNING, CAY_START, 0, CAY_RUNNING},
+    {"starting what is being made", CAY_PENDING, CAY_START, CAY_ERR_CONFLICT, CAY_PENDING},
+    {"the terminated stay terminated", CAY_TERMINATED, CAY_START, CAY_ERR_CONFLICT, CAY_TERMINATED},
+    {"a running one stops", CAY_RUNNING, CAY_STOP, 0, CAY_STOPPED},
+    {"stopping what is stopped is no error", CAY_STOPPED, CAY_STOP, 0, CAY_STOPPED},
+    {"stopping the terminated", CAY_TERMINATED, CAY_STOP, CAY_ERR_CONFLICT, CAY_TERMINATED},
+    {"commands run in a running one", CAY_RUNNING, CAY_EXEC, 0, CAY_RUNNING},
+    {"commands do not run in a stopped one", CAY_STOPPED, CAY_EXEC, CAY_ERR_CONFLICT, CAY_STOPPED},
+    {"nor in one in error", CAY_ERROR, CAY_EXEC, CAY_ERR_CONFLICT, CAY_ERROR},
+    {"everything can be deleted", CAY_ERROR, CAY_DELETE, 0, CAY_TERMINATED},
+    {"twice as well", CAY_TERMINATED, CAY_DELETE, 0, CAY_TERMINATED},
+    {"a running one dies", CAY_RUNNING, CAY_DIE, 0, CAY_ERROR},
+    {"the terminated do not die again", CAY_TERMINATED, CAY_DIE, CAY_ERR_CONFLICT, CAY_TERMINATED},
+    {"a persistent one rests", CAY_RUNNING, CAY_REST, 0, CAY_STOPPED},
+};
+
+TEST(state_follows_events)
+{
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct cay_error err = {0};
+        enum cay_state state = cases[i].from;
+        CHECK_EQ(cases[i].name, cay_state_apply(&state, cases[i].event, &err), cases[i].want);
+        CHECK_EQ(cases[i].name, state, cases[i].to);
+    }
+}
+
+TEST(state_names_why_a_command_cannot_run)
+{
+    struct cay_error err = {0};
+    enum cay_state state = CAY_STOPPED;
+    (void)cay_state_apply(&state, CAY_EXEC, &err);
+    CHECK_STR("code on the wire", cay_error_name(&err), "SANDBOX_NOT_RUNNING");
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bounds of model/limits.h, applied to what callers ask for. */
+#include "core/validate.h"
+#include "base/id.h"
+#include "model/limits.h"
+#include <ctype.h>
+#include <string.h>
+
+#define MAX_DISK_BYTES (64 * 1000 * 1000 * 1000LL * 1000)
+#define MAX_TAG 256
+#define MAX_USER 63
+
+/* Words that stand where an id may stand in a path. */
+static const char *const reserved[] = {"bulk", "ports", "expose", "exec", "status"};
+
+static bool all_of(const char *s, const char *more)
+{
+    for (; *s; s++)
+        if (!isalnum((unsigned char)*s) && !strchr(more, *s))
+            return false;
+    return true;
+}
+
+static int check_name(const char *name, struct cay_error *err)
+{
+    size_t len = strlen(name);
+    if (len < 1 || len > CAY_MAX_NAME || name[0] == '-')
+        return cay_fail_field(err, "name", "name must be 1 to %d of a-z, 0-9 and -, not - first",
+                              CAY_MAX_NAME);
+    for (size_t i = 0; i < len; i++)
+        if (!(name[i] >= 'a' && name[i] <= 'z') && !(name[i] >= '0' && name[i] <= '9') &&
+            name[i] != '-')
+            return cay_fail_field(err, "name", "name may hold only a-z, 0-9 and -");
+    for (size_t i = 0; i < CAY_COUNT(reserved); i++)
+        if (strcmp(name, reserved[i]) == 0)
+            return cay_fail_field(err, "name", "the name %s is reserved", name);
+    if (cay_id_is_sandbox(name))
+        return cay_fail_field(err, "name", "a name may not have the form of an id");
+    return 0;
+}
+
+static int check_env(const struct cay_pairs *env, const char *field, struct cay_error *err)
+{
+    size_t bytes = 0;
+    if (env->count > CAY_MAX_ENV)
+        return cay_fail_field(err, field, "at most %d variables", CAY_MAX_ENV);
+    for (size_t i = 0; i < env->count; i++) {
+        const char *key = env->at[i].key;
+        bytes += strlen(key) + strlen(env->at[i].value) + 2;
+        if (!key[0])
+            return cay_fail_field(err, field, "a variable without a name");
+        for (const char *c = key; *c; c++)
+            if (*c == '=' || (unsigned char)*c < ' ')
+                return cay_fail_field(err, field, "a variable's name may not hold = or controls");
+    }
+    if (bytes > CAY_MAX_ENV_BYTES)
+        return cay_fail_field(err, field, "at most %lld bytes of variables", CAY_MAX_ENV_BYTES);
+    return 0;
+}
+
+static int check_labels(const struct cay_spec *spec, struct cay_error *err)
+{
+    if (spec->labels.count > CAY_MAX_LABELS)
+        return cay_fail_field(err, "labels", "at most %d labels", CAY_MAX_LABELS);
+    for (size_t i = 0; i < spec->labels.count; i++)
+        if (!spec->labels.at[i][0] || strlen(spec->labels.at[i]) > CAY_MAX_LABEL)
+            return cay_fail_field(err, "labels", "a label has 1 to %d bytes", CAY_MAX_LABEL);
+    if (spec->tags.count > CAY_MAX_TAGS)
+        return cay_fail_field(err, "tags", "at most %d tags", CAY_MAX_TAGS);
+    for (size_t i = 0; i < spec->tags.count; i++)
+        if (!spec->tags.at[i].key[0] || strlen(spec->tags.at[i].key) > CAY_MAX_LABEL ||
+            strlen(spec->tags.at[i].value) > MAX_TAG)
+            return cay_fail_field(err, "tags", "a tag has a name of 1 to %d bytes and at most %d",
+                                  CAY_MAX_LABEL, MAX_TAG);
+    return 0;
+}
+
+static int check_size(const struct cay_spec *spec, uint64_t host_memory_bytes,
+                      struct cay_error *err)
+{
+    if (spec->cpu_milli < CAY_MIN_CPU_MILLI || spec->cpu_milli > CAY_MAX_CPU_MILLI)
+        return cay_fail_field(err, "cpuCores", "cpuCores must be from 0.1 to 64");
+    if (spec->memory_bytes < CAY_MIN_MEMORY_BYTES || spec->memory_bytes > host_memory_bytes)
+        return cay_fail_field(err, "memoryGB", "memory must be from 64 MiB to this host's %lld MiB",
+                              (long long)(host_memory_bytes / CAY_MIB));
+    if (spec->disk_bytes < CAY_MIN_DISK_BYTES || spec->disk_bytes > MAX_DISK_BYTES)
+        return cay_fail_field(err, "diskSizeGB", "diskSizeGB must be from 0.1 to %lld",
+                              MAX_DISK_BYTES / 1000000000LL);
+    if (spec->timeout_ms < 0 || spec->timeout_ms > CAY_MAX_TIMEOUT_MS)
+        return cay_fail_field(err, "timeoutMinutes",
+                              "the time must be from 0 (none) to %lld minutes",
+                              CAY_MAX_TIMEOUT_MS / 60000);
+    if (spec->gpu_count > 0) {
+        int r = cay_fail_as(err, CAY_ERR_INVALID, "GPU_UNAVAILABLE", "this host has no GPU");
+        cay_str_copy(err->field, sizeof err->field, "gpuCount");
+        return r;
+    }
+    return 0;
+}
+
+static int check_user(const char *user, struct cay_error *err)
+{
+    if (!user)
+        return 0;
+    if (!user[0] || strlen(user) > MAX_USER || user[0] == '-' || !all_of(user, "._-:") ||
+        strcmp(user, "65535") == 0)
+        return cay_fail_field(err, "user", "this cannot be the name of a user");
+    return 0;
+}
+
+static int check_dir(const char *path, const char *field, struct cay_error *err)
+{
+    if (path && (path[0] != '/' || strlen(path) > CAY_MAX_PATH))
+        return cay_fail_field(err, field, "%s must be an absolute path of at most %d bytes", field,
+                              CAY_MAX_PATH);
+    return 0;
+}
+
+static int check_argv(const struct cay_strs *argv, const char *field, struct cay_error *err)
+{
+    size_t bytes = 0;
+    if (argv->count > CAY_MAX_ARGS)
+        return cay_fail_field(err, field, "at most %d arguments", CAY_MAX_ARGS);
+    if (argv->count == 0 || !argv->at[0][0])
+        return cay_fail_field(err, field, "a command must not be empty");
+    for (size_t i = 0; i < argv->count; i++) {
+        size_t len = strlen(argv->at[i]);
+        bytes += len + 1;
+        if (len > CAY_MAX_ARG_BYTES)
+            return cay_fail_field(err, field, "an argument has at most %lld bytes",
+                                  CAY_MAX_ARG_BYTES);
+    }
+    if (bytes > CAY_MAX_ARGV_BYTES)
+        return cay_fail_field(err, field, "a command has at most %lld bytes", CAY_MAX_ARGV_BYTES);
+    return 0;
+}
+
+static int check_image(const char *image, struct cay_error *err)
+{
+    if (!image || !image[0] || strlen(image) > CAY_MAX_IMAGE_NAME || !all_of(image, "./:@_-") ||
+        !isalnum((unsigned char)image[0]))
+        return cay_fail_field(err, "dockerImage", "this cannot be the name of an image");
+    return 0;
+}
+
+int cay_validate_spec(const struct cay_spec *spec, uint64_t host_memory_bytes,
+                      struct cay_error *err)
+{
+    int r = spec->name ? check_name(spec->name, err) : 0;
+    if (r == 0)
+        r = check_image(spec->image, err);
+    if (r == 0)
+        r = check_size(spec, host_memory_bytes, err);
+    if (r == 0)
+        r = check_env(&spec->env, "environmentVars", err);
+    if (r == 0)
+        r = check_labels(spec, err);
+    if (r == 0)
+        r = check_user(spec->user, err);
+    if (r == 0)
+        r = check_dir(spec->workdir, "workdir", err);
+    if (r == 0 && spec->start.count > 0)
+        r = check_argv(&spec->start, "startCommand", err);
+    if (r == 0 && spec->team_id && strlen(spec->team_id) > CAY_MAX_LABEL)
+        r = cay_fail_field(err, "teamId", "at most %d bytes", CAY_MAX_LABEL);
+    if (r == 0 && spec->stop_when_start_ends) {
+        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "stopWhenStartEnds is not available yet");
+        cay_str_copy(err->field, sizeof err->field, "stopWhenStartEnds");
+    }
+    return r;
+}
+
+int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err)
+{
+    if (spec->text && !spec->text[0])
+        return cay_fail_field(err, "command", "a command must not be empty");
+    int r = check_argv(&spec->argv, "command", err);
+    if (r == 0)
+        r = check_env(&spec->env, "env", err);
+    if (r == 0)
+        r = check_user(spec->user, err);
+    if (r == 0)
+        r = check_dir(spec->cwd, "cwd", err);
+    if (r == 0 && (spec->timeout_ms < 0 || spec->timeout_ms > CAY_MAX_EXEC_TIMEOUT_MS))
+        r = cay_fail_field(err, "timeoutMs", "timeoutMs must be from 0 (none) to %lld",
+                           CAY_MAX_EXEC_TIMEOUT_MS);
+    if (r == 0 && spec->stdin_text && spec->stdin_len > CAY_MAX_STDIN_BYTES)
+        r = cay_fail_field(err, "stdin", "at most %lld bytes", CAY_MAX_STDIN_BYTES);
+    return r;
+}
