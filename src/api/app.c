@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to a request ahead of its handler and after it, and the life of the server. */
+#include "api/app.h"
+#include "api/dialect.h"
+#include "api/guard.h"
+#include "api/ratelimit.h"
+#include "api/v1/v1.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define WORKERS 32 /* three quarters of them may wait for a sandbox's grace: CAY_SLOW_MAX */
+
+static struct {
+    struct cay_ratelimit rate;
+    unsigned port;
+} app;
+
+static struct cay_http_server *volatile running; /* for the signal handler */
+
+static const struct cay_account local = {.id = CAY_LOCAL_ACCOUNT};
+
+static unsigned port_of(const char *url)
+{
+    uint64_t port = 80;
+    const char *colon = strrchr(url, ':');
+    if (colon)
+        (void)cay_str_u64(colon + 1, 65535, &port); /* http://name has none */
+    return (unsigned)port;
+}
+
+static void add_number(struct cay_resp *resp, const char *name, int64_t value)
+{
+    char text[24];
+    (void)snprintf(text, sizeof text, "%lld", (long long)value);
+    cay_resp_header(resp, name, text);
+}
+
+static int check_rate(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_rate rate;
+    bool fits = cay_ratelimit_take(&app.rate, req->peer, cay_clock_mono_ms(), &rate);
+    if (rate.limit > 0) {
+        add_number(resp, "RateLimit-Limit", rate.limit);
+        add_number(resp, "RateLimit-Remaining", rate.remaining);
+        add_number(resp, "RateLimit-Reset", rate.reset_s);
+    }
+    if (fits)
+        return 0;
+    add_number(resp, "Retry-After", rate.reset_s);
+    return cay_fail_as(err, CAY_ERR_LIMIT, "RATE_LIMITED", "at most %lld requests in %lld seconds",
+                       (long long)rate.limit, (long long)(app.rate.window_ms / 1000));
+}
+
+static int before(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    int r = cay_guard_check(req->host, cay_req_header(req, "origin"),
+                            cay_req_header(req, "sec-fetch-site"), app.port, err);
+    if (r == 0)
+        r = check_rate(req, resp, err);
+    req->owner = &local;
+    return r;
+}
+
+/* Reads that went well are for those who look closely; at twenty thousand a second nobody does. */
+static void done(const struct cay_req *req, int status, int64_t took_us)
+{
+    bool quiet = status < 400 && (strcmp(req->method, "GET") == 0 || !req->method[0]);
+    if (quiet)
+        cay_log_debug("%s %s %d in %lld us, request %s", req->method, req->path, status,
+                      (long long)took_us, req->request_id);
+    else
+        cay_log_info("%s %s %d in %lld us, request %s", req->method, req->path, status,
+                     (long long)took_us, req->request_id);
+}
+
+static const struct cay_route *const tables[] = {
+    cay_v1_sandbox_routes,
+    cay_v1_bulk_routes,
+    cay_v1_exec_routes,
+    cay_v1_output_routes,
+    cay_v1_log_routes,
+    cay_v1_health_routes,
+    NULL,
+};
+
+int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay_http_server **out,
+                 struct cay_error *err)
+{
+    struct cay_http_app http = {
+        .tables = tables,
+        .core = core,
+        .before = before,
+        .error = cay_api_error,
+        .done = done,
+        .workers = WORKERS,
+    };
+    app.port = port_of(cfg->url);
+    cay_ratelimit_init(&app.rate, cfg->rate_limit, cfg->rate_seconds);
+    int r = cay_http_new(&http, cfg->listen_fd, out, err);
+    if (r < 0)
+        cay_ratelimit_done(&app.rate);
+    return r;
+}
+
+void cay_app_close(struct cay_http_server *server)
+{
+    cay_http_free(server);
+    cay_ratelimit_done(&app.rate);
+}
+
+static void on_signal(int sig)
+{
+    (void)sig;
+    if (!running)
+        _exit(0); /* all requests are answered, only threads are waited for */
+    cay_http_stop(running);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&stop.sa_mask);
+    sigemptyset(&ignore.sa_mask);
+    (void)sigaction(SIGTERM, &stop, NULL); /* these cannot fail with signals that exist */
+    (void)sigaction(SIGINT, &stop, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+}
+
+static int serve(const struct cay_config *cfg, struct cay_core *core, struct cay_error *err)
+{
+    struct cay_http_server *server;
+    int r = cay_app_open(cfg, core, &server, err);
+    if (r < 0)
+        return r;
+    running = server;
+    catch_signals();
+    printf("ready %s\n", cfg->url);
+    (void)fflush(stdout); /* whoever closed our stdout does not want the line */
+    r = cay_http_run(server, err);
+    running = NULL;
+    cay_app_close(server);
+    return r;
+}
+
+int cay_server_run(const struct cay_config *cfg)
+{
+    struct cay_error err = {0};
+    struct cay_core *core = NULL;
+    int r = cay_core_open(cfg, &core, &err);
+    if (r == 0)
+        r = serve(cfg, core, &err);
+    cay_core_close(core);
+    if (r < 0)
+        cay_log_error(&err, "the server cannot go on");
+    return r < 0 ? 1 : 0;
+}

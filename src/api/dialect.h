@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the dialects share: the HTTP status of an error code, and the form of an error. */
+#pragma once
+#include "base/error.h"
+#include "http/response.h"
+
+int cay_api_status(const struct cay_error *err);
+/* {"error":{"code","message","details"}} and, for clients of /api/v1, "detail". */
+void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From error codes to HTTP, in one table. */
+#include "api/dialect.h"
+#include "base/log.h"
+#include <string.h>
+
+static const struct {
+    enum cay_err code;
+    int status;
+    bool is_ours; /* the cause is for the operator: it may hold a path or a statement */
+} statuses[] = {
+    {CAY_ERR_INVALID, 400, false},      {CAY_ERR_NOT_FOUND, 404, false},
+    {CAY_ERR_FORBIDDEN, 403, false},    {CAY_ERR_CONFLICT, 409, false},
+    {CAY_ERR_LIMIT, 429, false},        {CAY_ERR_TIMEOUT, 504, false},
+    {CAY_ERR_UNSUPPORTED, 501, false},  {CAY_ERR_PROVIDER, 502, false},
+    {CAY_ERR_STORE, 500, true},         {CAY_ERR_INTERNAL, 500, true},
+    {CAY_ERR_UNAUTHORIZED, 401, false}, {CAY_ERR_TOO_LARGE, 413, false},
+    {CAY_ERR_MEDIA_TYPE, 415, false},   {CAY_ERR_UNAVAILABLE, 503, false},
+    {CAY_ERR_METHOD, 405, false},       {CAY_ERR_MISDIRECTED, 421, false},
+};
+
+int cay_api_status(const struct cay_error *err)
+{
+    if (err->code == CAY_ERR_TOO_LARGE && strcmp(cay_error_name(err), "HEADERS_TOO_LARGE") == 0)
+        return 431;
+    for (size_t i = 0; i < CAY_COUNT(statuses); i++)
+        if (statuses[i].code == err->code)
+            return statuses[i].status;
+    return 500;
+}
+
+static bool is_ours(enum cay_err code)
+{
+    for (size_t i = 0; i < CAY_COUNT(statuses); i++)
+        if (statuses[i].code == code)
+            return statuses[i].is_ours;
+    return true;
+}
+
+static bool has_header(const struct cay_resp *resp, const char *name)
+{
+    return resp->headers.len > 0 &&
+           memmem(resp->headers.data, resp->headers.len, name, strlen(name)) != NULL;
+}
+
+static void add_headers(const struct cay_req *req, const struct cay_error *err,
+                        struct cay_resp *resp)
+{
+    bool later = err->code == CAY_ERR_LIMIT || err->code == CAY_ERR_UNAVAILABLE;
+    if (later && !has_header(resp, "Retry-After:"))
+        cay_resp_header(resp, "Retry-After", "1");
+    if (err->code == CAY_ERR_METHOD && req->allow && !has_header(resp, "Allow:"))
+        cay_resp_header(resp, "Allow", req->allow);
+}
+
+void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp)
+{
+    int status = cay_api_status(err);
+    if (status >= 500 && err->code != CAY_ERR_UNSUPPORTED)
+        cay_log_error(err, "%s %s failed, request %s", req->method, req->path, req->request_id);
+    struct cay_json_writer *w = cay_resp_json(resp, status);
+    cay_jw_object(w, NULL);
+    cay_jw_object(w, "error");
+    cay_jw_str(w, "code", cay_error_name(err));
+    cay_jw_str(w, "message", err->msg);
+    cay_jw_object(w, "details");
+    if (err->field[0])
+        cay_jw_str(w, "field", err->field);
+    if (err->cause[0] && !is_ours(err->code))
+        cay_jw_str(w, "cause", err->cause);
+    cay_jw_object_end(w);
+    cay_jw_object_end(w);
+    cay_jw_str(w, "detail", err->msg);
+    cay_jw_object_end(w);
+    add_headers(req, err, resp);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps web pages of others away from a server that asks for no token: a name that was made to
+ * point here (rebinding) is no Host of ours, and a foreign page's Origin is not ours either. */
+#pragma once
+#include "base/error.h"
+#include <stdbool.h>
+
+/* An IP address or localhost, with the port we listen on (which may be left out if it is 80). */
+bool cay_guard_host(const char *host, unsigned port);
+/* NULL where a header did not come. */
+int cay_guard_check(const char *host, const char *origin, const char *fetch_site, unsigned port,
+                    struct cay_error *err);

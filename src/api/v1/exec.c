@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1: commands, begun, shown and killed. Who waits for one holds no thread: the answer is
+ * deferred until its log ends. */
+#include "api/v1/v1.h"
+#include "model/limits.h"
+#include <ctype.h>
+#include <signal.h>
+#include <string.h>
+
+struct exec_body {
+    const struct cay_json *command, *files, *tty;
+    const char *cwd, *user, *input;
+    struct cay_pairs env;
+    int64_t timeout_ms, output_limit;
+    bool detach, open_stdin;
+};
+
+#define BODY struct exec_body
+
+static const struct cay_field exec_fields[] = {
+    CAY_FIELD_ANY(BODY, command, "command", .required = true),
+    CAY_FIELD_STR(BODY, cwd, "cwd", .max_len = CAY_MAX_PATH),
+    CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
+    CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
+    CAY_FIELD_INT(BODY, timeout_ms, "timeoutMs", .min = 0, .max = (double)CAY_MAX_EXEC_TIMEOUT_MS),
+    CAY_FIELD_STR(BODY, input, "stdin", .max_len = CAY_MAX_STDIN_BYTES),
+    CAY_FIELD_BOOL(BODY, detach, "detach"),
+    CAY_FIELD_INT(BODY, output_limit, "outputLimit", .min = 0,
+                  .max = (double)(CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES)),
+    CAY_FIELD_BOOL(BODY, open_stdin, "openStdin"),
+    CAY_FIELD_ANY(BODY, tty, "tty"),
+    CAY_FIELD_ANY(BODY, files, "files"),
+    CAY_FIELD_END,
+};
+
+static int decode(struct cay_req *req, struct exec_body *body, struct cay_exec_spec *spec,
+                  struct cay_error *err)
+{
+    int r = cay_req_decode(req, exec_fields, body, err);
+    if (r == 0 && !body->command)
+        r = cay_fail_field(err, "command", "command is missing");
+    if (r == 0)
+        r = cay_v1_refuse(body->files, "files", err);
+    if (r == 0)
+        r = cay_v1_refuse(body->tty, "tty", err);
+    if (r == 0 && body->open_stdin)
+        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "openStdin is not available yet");
+    if (r == 0)
+        r = cay_v1_decode_command(req->arena, body->command, "command", &spec->argv, &spec->text,
+                                  err);
+    if (r < 0)
+        return r;
+    spec->cwd = body->cwd;
+    spec->user = body->user;
+    spec->env = body->env;
+    spec->timeout_ms = body->timeout_ms;
+    spec->stdin_text = body->input;
+    spec->stdin_len = body->input ? strlen(body->input) : 0;
+    return 0;
+}
+
+struct call { /* what the second half must know */
+    struct cay_execution ex;
+    size_t limit;
+};
+
+static int answer_running(struct cay_resp *resp, const struct cay_execution *ex)
+{
+    cay_v1_shape_execution(cay_resp_json(resp, 202), NULL, ex);
+    return 0;
+}
+
+static void shape_output(struct cay_json_writer *w, const char *key, int log_fd,
+                         enum cay_record_kind only, size_t limit, bool *truncated)
+{
+    CAY_AUTO_BUF struct cay_buf text = {0};
+    struct cay_v1_place start = {0};
+    *truncated |= cay_v1_collect(log_fd, &start, only, limit, &text);
+    cay_jw_strn(w, key, text.data ? text.data : "", text.len);
+}
+
+static int answer_result(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    const struct call *call = req->data;
+    CAY_AUTO_FD int fd = -1;
+    struct cay_execution ex;
+    int r = cay_core_open_log(req->core, req->owner, call->ex.sandbox_id, call->ex.id, &fd, err);
+    if (r == 0)
+        r = cay_core_summary(req->core, call->ex.sandbox_id, call->ex.id, fd, req->arena, &ex, err);
+    if (r < 0)
+        return r;
+    if (ex.status == CAY_EXEC_RUNNING) /* we are going, it is not */
+        return answer_running(resp, &ex);
+    if (ex.status == CAY_EXEC_LOST)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "EXEC_LOST",
+                           "the sandbox ended before %s did; what it wrote is kept", ex.id);
+    bool truncated = ex.truncated;
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    cay_jw_str(w, "id", ex.id);
+    cay_jw_str(w, "sandboxId", ex.sandbox_id);
+    cay_jw_str(w, "status", "exited");
+    cay_v1_shape_exit(w, &ex);
+    shape_output(w, "stdout", fd, CAY_RECORD_STDOUT, call->limit, &truncated);
+    shape_output(w, "stderr", fd, CAY_RECORD_STDERR, call->limit, &truncated);
+    cay_jw_bool(w, "truncated", truncated);
+    cay_jw_int(w, "durationMs", ex.duration_ms);
+    cay_jw_object_end(w);
+    return 0;
+}
+
+static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct exec_body body = {.output_limit = CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES};
+    struct cay_exec_spec spec = {0};
+    struct call *call = cay_arena_alloc(req->arena, sizeof *call);
+    CAY_AUTO_FD int fd = -1;
+
+    int r = decode(req, &body, &spec, err);
+    if (r == 0)
+        r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena,
+                          &call->ex, err);
+    if (r < 0)
+        return r;
+    if (body.detach)
+        return answer_running(resp, &call->ex);
+    r = cay_core_open_log(req->core, req->owner, call->ex.sandbox_id, call->ex.id, &fd, err);
+    if (r < 0)
+        return r;
+
+    enum cay_v1_form form = cay_v1_form_of(req);
+    if (form != CAY_V1_TEXT) {
+        struct cay_v1_follow how = {.form = form, .follow = true};
+        return cay_v1_answer_stream(resp, &call->ex, form,
+                                    cay_v1_follow(req->core, &call->ex, cay_take_fd(&fd), &how));
+    }
+    call->limit = (size_t)body.output_limit;
+    req->data = call;
+    return cay_resp_defer(resp, cay_v1_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_result);
+}
+
+struct list_query {
+    int64_t page, per_page;
+};
+
+static const struct cay_field list_fields[] = {
+    CAY_FIELD_INT(struct list_query, page, "page", .min = 1, .max = CAY_MAX_PAGE),
+    CAY_FIELD_INT(struct list_query, per_page, "perPage", .min = 1, .max = CAY_MAX_PER_PAGE),
+    CAY_FIELD_INT(struct list_query, per_page, "limit", .min = 1, .max = CAY_MAX_PER_PAGE),
+    CAY_FIELD_END,
+};
+
+static int list(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct list_query q = {.page = 1, .per_page = CAY_DEFAULT_PER_PAGE};
+    struct cay_execution_list found;
+    int r = cay_req_decode_query(req, list_fields, &q, err);
+    if (r == 0)
+        r = cay_core_executions(req->core, req->owner, cay_req_param(req, "id"), q.page, q.per_page,
+                                req->arena, &found, err);
+    if (r < 0)
+        return r;
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    cay_jw_array(w, "executions");
+    for (size_t i = 0; i < found.count; i++)
+        cay_v1_shape_execution(w, NULL, &found.at[i]);
+    cay_jw_array_end(w);
+    cay_v1_shape_page(w, found.total, q.page, q.per_page);
+    cay_jw_object_end(w);
+    return 0;
+}
+
+static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_execution ex;
+    int r = cay_core_execution(req->core, req->owner, cay_req_param(req, "id"),
+                               cay_req_param(req, "eid"), req->arena, &ex, err);
+    if (r < 0)
+        return r;
+    cay_v1_shape_execution(cay_resp_json(resp, 200), NULL, &ex);
+    return 0;
+}
+
+struct kill_body {
+    const struct cay_json *signal;
+};
+
+static const struct cay_field kill_fields[] = {
+    CAY_FIELD_ANY(struct kill_body, signal, "signal"),
+    CAY_FIELD_END,
+};
+
+/* SIGTERM, TERM or 15. */
+static int decode_signal(const struct cay_json *v, int *out, struct cay_error *err)
+{
+    int64_t number = SIGTERM;
+    bool known = true;
+    if (v && v->kind == CAY_JSON_NUMBER) {
+        known = cay_json_int(v, &number) && number >= 1 && number <= 64;
+    } else if (v && v->kind == CAY_JSON_STRING) {
+        const char *name = strncmp(v->text, "SIG", 3) == 0 ? v->text + 3 : v->text;
+        known = false;
+        for (int i = 1; i < NSIG && !known; i++) {
+            const char *abbrev = sigabbrev_np(i);
+            known = abbrev && strcmp(abbrev, name) == 0;
+            number = i;
+        }
+    } else if (v && v->kind != CAY_JSON_NULL) {
+        known = false;
+    }
+    if (!known)
+        return cay_fail_field(err, "signal", "signal must be a name like SIGTERM or from 1 to 64");
+    *out = (int)number;
+    return 0;
+}
+
+static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct kill_body body = {0};
+    struct cay_execution ex;
+    int sig = SIGTERM;
+    int r = cay_req_decode(req, kill_fields, &body, err);
+    if (r == 0)
+        r = decode_signal(body.signal, &sig, err);
+    if (r == 0)
+        r = cay_core_kill(req->core, req->owner, cay_req_param(req, "id"),
+                          cay_req_param(req, "eid"), sig, req->arena, &ex, err);
+    if (r < 0)
+        return r;
+    cay_v1_shape_execution(cay_resp_json(resp, 200), NULL, &ex);
+    return 0;
+}
+
+const struct cay_route cay_v1_exec_routes[] = {
+    {"POST", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_WRITE, exec, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_READ, get, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/kill", CAY_SCOPE_WRITE, kill_one, CAY_BODY_AUTO},
+    {0},
+};

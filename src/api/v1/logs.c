@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1: the log of the start command. */
+#include "api/v1/v1.h"
+#include "model/limits.h"
+
+struct logs_query {
+    int64_t tail; /* lines; -1 all */
+    bool follow;
+};
+
+static const struct cay_field fields[] = {
+    CAY_FIELD_INT(struct logs_query, tail, "tail", .min = 0, .max = 1e6),
+    CAY_FIELD_BOOL(struct logs_query, follow, "follow"),
+    CAY_FIELD_END,
+};
+
+static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_v1_place *from)
+{
+    CAY_AUTO_BUF struct cay_buf text = {0};
+    bool truncated = log_fd >= 0 && cay_v1_collect(log_fd, from, CAY_RECORD_PAD,
+                                                   CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES, &text);
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    cay_jw_strn(w, "logs", text.data ? text.data : "", text.len);
+    cay_jw_bool(w, "truncated", truncated);
+    cay_jw_object_end(w);
+    return 0;
+}
+
+static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_v1_follow how = {.form = cay_v1_form_of(req)};
+    struct logs_query q = {.tail = -1, .follow = how.form != CAY_V1_TEXT};
+    const char *last = cay_req_header(req, "last-event-id");
+    CAY_AUTO_FD int fd = -1;
+    struct cay_sandbox sb;
+    struct cay_execution ex;
+
+    int r = cay_req_decode_query(req, fields, &q, err);
+    if (r == 0)
+        r = cay_core_get(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    if (r < 0)
+        return r;
+    if (how.form == CAY_V1_TEXT && q.follow)
+        how.form = CAY_V1_SSE;
+    if (!sb.start_exec[0]) { /* nothing was started, so nothing was said */
+        if (how.form == CAY_V1_TEXT)
+            return answer_text(resp, -1, NULL);
+        cay_resp_text(resp, 200, cay_v1_form_type(how.form), "", 0);
+        return 0;
+    }
+    r = cay_core_execution(req->core, req->owner, sb.id, sb.start_exec, req->arena, &ex, err);
+    if (r == 0)
+        r = cay_core_open_log(req->core, req->owner, sb.id, sb.start_exec, &fd, err);
+    if (r < 0)
+        return r;
+    if (last && last[0] && !cay_v1_place_parse(last, &how.from))
+        return cay_fail_field(err, "Last-Event-ID", "this is no id that an event carried");
+    if (!(last && last[0]) && q.tail >= 0)
+        cay_v1_tail(fd, q.tail, &how.from);
+    if (how.form == CAY_V1_TEXT)
+        return answer_text(resp, fd, &how.from);
+    how.follow = q.follow;
+    return cay_v1_answer_stream(resp, &ex, how.form,
+                                cay_v1_follow(req->core, &ex, cay_take_fd(&fd), &how));
+}
+
+const struct cay_route cay_v1_log_routes[] = {
+    {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO},
+    {0},
+};

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1: sandboxes, made, shown, moved and removed. */
+#include "api/v1/v1.h"
+#include "model/limits.h"
+
+static int answer(struct cay_req *req, struct cay_resp *resp, int status,
+                  const struct cay_sandbox *sb)
+{
+    cay_v1_shape_sandbox(cay_resp_json(resp, status), NULL, req->core, sb, true);
+    return 0;
+}
+
+static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_spec spec = cay_spec_default();
+    struct cay_sandbox sb;
+
+    int r = cay_v1_decode_spec(req, &spec, err);
+    if (r < 0)
+        return r;
+    r = cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err);
+    if (r < 0)
+        return r;
+    cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/sandbox/%s", sb.id));
+    return answer(req, resp, 201, &sb);
+}
+
+static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    int r = cay_core_get(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    return r < 0 ? r : answer(req, resp, 200, &sb);
+}
+
+struct list_query {
+    const char *status, *name, *team_id;
+    bool is_active, include_terminated;
+    struct cay_strs labels, tags;
+    int64_t page, per_page;
+};
+
+static const char *const states[] = {"PENDING", "PROVISIONING", "RUNNING",    "PAUSED",
+                                     "STOPPED", "ERROR",        "TERMINATED", NULL};
+
+static const struct cay_field list_fields[] = {
+    CAY_FIELD_STR(struct list_query, status, "status", .choices = states),
+    CAY_FIELD_STR(struct list_query, name, "name"),
+    CAY_FIELD_STR(struct list_query, team_id, "teamId"),
+    CAY_FIELD_BOOL(struct list_query, is_active, "isActive"),
+    CAY_FIELD_BOOL(struct list_query, include_terminated, "includeTerminated"),
+    CAY_FIELD_STRS(struct list_query, labels, "labels", .max_count = CAY_MAX_LABELS),
+    CAY_FIELD_STRS(struct list_query, tags, "tags", .max_count = CAY_MAX_TAGS),
+    CAY_FIELD_INT(struct list_query, page, "page", .min = 1, .max = CAY_MAX_PAGE),
+    CAY_FIELD_INT(struct list_query, per_page, "perPage", .min = 1, .max = CAY_MAX_PER_PAGE),
+    CAY_FIELD_INT(struct list_query, per_page, "limit", .min = 1, .max = CAY_MAX_PER_PAGE),
+    CAY_FIELD_END,
+};
+
+static int list(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct list_query q = {.is_active = true, .page = 1, .per_page = CAY_DEFAULT_PER_PAGE};
+    struct cay_sandbox_list found;
+
+    int r = cay_req_decode_query(req, list_fields, &q, err);
+    if (r < 0)
+        return r;
+    struct cay_core_filter filter = {
+        .row = {.name = q.name, .labels = q.labels, .page = q.page, .per_page = q.per_page},
+        .team_id = q.team_id,
+        .tags = q.tags};
+    filter.row.has_state = q.status && cay_state_parse(q.status, &filter.row.state);
+    filter.row.include_terminated = q.include_terminated || !q.is_active ||
+                                    (filter.row.has_state && filter.row.state == CAY_TERMINATED);
+    r = cay_core_list(req->core, req->owner, &filter, req->arena, &found, err);
+    if (r < 0)
+        return r;
+
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    cay_jw_array(w, "sandboxes");
+    for (size_t i = 0; i < found.count; i++)
+        cay_v1_shape_sandbox(w, NULL, req->core, &found.at[i], false);
+    cay_jw_array_end(w);
+    cay_v1_shape_page(w, found.total, q.page, q.per_page);
+    cay_jw_object_end(w);
+    return 0;
+}
+
+static int start(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    int r = cay_core_start(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    return r < 0 ? r : answer(req, resp, 200, &sb);
+}
+
+struct stop_body {
+    int64_t grace_ms;
+};
+
+static const struct cay_field stop_fields[] = {
+    CAY_FIELD_INT(struct stop_body, grace_ms, "graceMs", .min = 0, .max = CAY_MAX_GRACE_MS),
+    CAY_FIELD_END,
+};
+
+static int stop(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct stop_body body = {.grace_ms = CAY_DEFAULT_GRACE_MS};
+    struct cay_sandbox sb;
+    int r = cay_req_decode(req, stop_fields, &body, err);
+    if (r == 0)
+        r = cay_core_stop(req->core, req->owner, cay_req_param(req, "id"), body.grace_ms,
+                          req->arena, &sb, err);
+    return r < 0 ? r : answer(req, resp, 200, &sb);
+}
+
+struct delete_query {
+    bool preserve_volume, sync;
+};
+
+static const struct cay_field delete_fields[] = {
+    CAY_FIELD_BOOL(struct delete_query, preserve_volume, "preserveVolume"),
+    CAY_FIELD_BOOL(struct delete_query, sync, "sync"),
+    CAY_FIELD_END,
+};
+
+static int delete (struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct delete_query q = {0};
+    struct cay_sandbox sb;
+    int r = cay_req_decode_query(req, delete_fields, &q, err);
+    if (r == 0 && (q.preserve_volume || q.sync))
+        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "%s is not available yet",
+                     q.sync ? "sync" : "preserveVolume");
+    if (r == 0)
+        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    if (r < 0)
+        return r;
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    cay_jw_str(w, "id", sb.id);
+    cay_jw_str(w, "status", cay_state_name(sb.state));
+    cay_jw_object_end(w);
+    return 0;
+}
+
+const struct cay_route cay_v1_sandbox_routes[] = {
+    {"GET", "/api/v1/sandbox", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox", CAY_SCOPE_WRITE, create, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}", CAY_SCOPE_READ, get, CAY_BODY_AUTO},
+    {"DELETE", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, delete, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/start", CAY_SCOPE_WRITE, start, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/stop", CAY_SCOPE_WRITE, stop, CAY_BODY_AUTO},
+    {0},
+};

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes and executions as /api/v1 shows them. */
+#include "api/v1/v1.h"
+#include "base/clock.h"
+#include "model/limits.h"
+#include <stdio.h>
+#include <string.h>
+
+#define GB 1e9
+#define GIB 1073741824.0
+
+static void shape_pairs(struct cay_json_writer *w, const char *key, const struct cay_pairs *map)
+{
+    cay_jw_object(w, key);
+    for (size_t i = 0; i < map->count; i++)
+        cay_jw_str(w, map->at[i].key, map->at[i].value);
+    cay_jw_object_end(w);
+}
+
+static void shape_strs(struct cay_json_writer *w, const char *key, const struct cay_strs *list)
+{
+    cay_jw_array(w, key);
+    for (size_t i = 0; i < list->count; i++)
+        cay_jw_str(w, NULL, list->at[i]);
+    cay_jw_array_end(w);
+}
+
+static void shape_command(struct cay_json_writer *w, const char *key, const struct cay_strs *argv,
+                          const char *text)
+{
+    if (text)
+        cay_jw_str(w, key, text);
+    else if (argv->count > 0)
+        shape_strs(w, key, argv);
+    else
+        cay_jw_null(w, key);
+}
+
+static void shape_spec(struct cay_json_writer *w, const struct cay_spec *spec)
+{
+    cay_jw_str(w, "dockerImage", spec->image);
+    shape_command(w, "startCommand", &spec->start, spec->start_text);
+    cay_jw_real(w, "cpuCores", spec->cpu_milli / 1000.0);
+    cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);
+    cay_jw_real(w, "diskSizeGB", (double)spec->disk_bytes / GB);
+    cay_jw_str(w, "diskMountPath", spec->workdir ? spec->workdir : CAY_DEFAULT_WORKDIR);
+    cay_jw_str(w, "diskEnforcedBy", "none");
+    cay_jw_int(w, "gpuCount", spec->gpu_count);
+    cay_jw_bool(w, "vm", false);
+    cay_jw_bool(w, "networkAccess", spec->network_access);
+    cay_jw_str(w, "networkEnforced", "loopback-only");
+    cay_jw_int(w, "timeoutMinutes", (spec->timeout_ms + 59999) / 60000);
+    cay_jw_int(w, "timeoutMs", spec->timeout_ms);
+    shape_pairs(w, "environmentVars", &spec->env);
+    shape_strs(w, "labels", &spec->labels);
+    shape_pairs(w, "tags", &spec->tags);
+    cay_jw_bool(w, "persistent", spec->persistent);
+    cay_jw_str(w, "user", spec->user);
+    cay_jw_str(w, "workdir", spec->workdir);
+    cay_jw_str(w, "teamId", spec->team_id);
+    cay_jw_array(w, "ports");
+    cay_jw_array_end(w);
+    cay_jw_str(w, "track", "off");
+}
+
+static void shape_death(struct cay_json_writer *w, const struct cay_death *death)
+{
+    cay_jw_str(w, "terminationReason", death->reason);
+    cay_jw_object(w, "termination");
+    cay_jw_str(w, "kind", death->reason);
+    if (death->has_exit)
+        cay_jw_int(w, "exitCode", death->exit_code);
+    if (death->has_signal)
+        cay_jw_int(w, "signal", death->signal);
+    cay_jw_str(w, "message", death->message);
+    cay_jw_int(w, "peakBytes", (int64_t)death->peak_bytes);
+    cay_jw_int(w, "cpuMs", (int64_t)death->cpu_ms);
+    cay_jw_object_end(w);
+}
+
+/* What is not on the row: use and limits, and how the start command ended. */
+static void shape_now(struct cay_json_writer *w, struct cay_core *core,
+                      const struct cay_sandbox *sb)
+{
+    struct cay_usage usage;
+    struct cay_record_exit end;
+    if (cay_core_usage(core, sb, &usage)) {
+        cay_jw_object(w, "usage");
+        cay_jw_object(w, "cpu");
+        cay_jw_int(w, "usageMs", (int64_t)(usage.cpu_us / 1000));
+        cay_jw_real(w, "limitCores", sb->spec.cpu_milli / 1000.0);
+        cay_jw_object_end(w);
+        cay_jw_object(w, "memory");
+        cay_jw_int(w, "bytes", (int64_t)usage.memory_bytes);
+        cay_jw_int(w, "peakBytes", (int64_t)usage.memory_peak_bytes);
+        cay_jw_int(w, "limitBytes", (int64_t)sb->spec.memory_bytes);
+        cay_jw_object_end(w);
+        cay_jw_object(w, "pids");
+        cay_jw_int(w, "now", usage.pids);
+        cay_jw_int(w, "limit", sb->spec.pids);
+        cay_jw_object_end(w);
+        cay_jw_object_end(w);
+    }
+    if (sb->start_exec[0])
+        cay_jw_str(w, "startExecutionId", sb->start_exec);
+    if (cay_core_start_exit(core, sb, &end)) {
+        cay_jw_object(w, "startCommandExit");
+        cay_jw_int(w, "exitCode", end.signal ? 128 + end.signal : end.exit_code);
+        if (end.signal)
+            cay_jw_int(w, "signal", end.signal);
+        else
+            cay_jw_null(w, "signal");
+        cay_jw_object_end(w);
+    } else {
+        cay_jw_null(w, "startCommandExit");
+    }
+}
+
+static void shape_links(struct cay_json_writer *w, const char *id)
+{
+    static const struct {
+        const char *key, *tail;
+    } links[] = {{"self", ""}, {"logs", "/logs"}, {"exec", "/exec"}};
+    char path[80];
+    cay_jw_object(w, "links");
+    for (size_t i = 0; i < CAY_COUNT(links); i++) {
+        (void)snprintf(path, sizeof path, "/api/v1/sandbox/%s%s", id, links[i].tail);
+        cay_jw_str(w, links[i].key, path);
+    }
+    cay_jw_object_end(w);
+}
+
+void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay_core *core,
+                          const struct cay_sandbox *sb, bool full)
+{
+    bool up = sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
+    bool ended = !up && sb->state != CAY_PENDING && sb->state != CAY_PROVISIONING;
+    int64_t uptime = up && sb->started_at_ms ? cay_clock_ms() - sb->started_at_ms : 0;
+    cay_jw_object(w, key);
+    cay_jw_str(w, "id", sb->id);
+    cay_jw_str(w, "sandboxId", sb->id);
+    cay_jw_str(w, "name", sb->spec.name);
+    cay_jw_str(w, "status", cay_state_name(sb->state));
+    cay_jw_str(w, "statusReason", sb->status_reason);
+    cay_jw_str(w, "accountId", sb->account_id);
+    cay_jw_str(w, "server", sb->server);
+    shape_spec(w, &sb->spec);
+    cay_jw_time(w, "createdAt", sb->created_at_ms);
+    cay_jw_time(w, "startedAt", sb->started_at_ms);
+    cay_jw_time(w, "updatedAt", sb->updated_at_ms);
+    cay_jw_time(w, "stoppedAt", sb->stopped_at_ms);
+    cay_jw_time(w, "expiresAt", sb->expires_at_ms);
+    cay_jw_time(w, "terminatedAt", sb->deleted_at_ms);
+    cay_jw_int(w, "createdInMs", sb->created_in_ms);
+    cay_jw_int(w, "uptimeMs", uptime > 0 ? uptime : 0);
+    if (ended && sb->has_death)
+        shape_death(w, &sb->death);
+    else
+        cay_jw_null(w, "terminationReason");
+    if (full)
+        shape_now(w, core, sb);
+    shape_links(w, sb->id);
+    cay_jw_object_end(w);
+}
+
+void cay_v1_shape_exit(struct cay_json_writer *w, const struct cay_execution *ex)
+{
+    if (ex->status == CAY_EXEC_EXITED)
+        cay_jw_int(w, "exitCode", ex->exit_code);
+    else
+        cay_jw_null(w, "exitCode");
+    if (ex->status == CAY_EXEC_EXITED && ex->signal)
+        cay_jw_int(w, "signal", ex->signal);
+    else
+        cay_jw_null(w, "signal");
+    cay_jw_str(w, "reason", ex->status == CAY_EXEC_RUNNING ? NULL : ex->reason);
+    if (ex->status == CAY_EXEC_LOST)
+        cay_jw_str(w, "code", "EXEC_LOST");
+}
+
+void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
+                            const struct cay_execution *ex)
+{
+    static const char *const names[] = {
+        [CAY_EXEC_RUNNING] = "running", [CAY_EXEC_EXITED] = "exited", [CAY_EXEC_LOST] = "lost"};
+    cay_jw_object(w, key);
+    cay_jw_str(w, "id", ex->id);
+    cay_jw_str(w, "sandboxId", ex->sandbox_id);
+    cay_jw_str(w, "status", names[ex->status]);
+    shape_command(w, "command", &ex->argv, ex->text);
+    cay_v1_shape_exit(w, ex);
+    cay_jw_time(w, "startedAt", ex->started_at_ms);
+    cay_jw_time(w, "endedAt", ex->ended_at_ms);
+    if (ex->status == CAY_EXEC_RUNNING)
+        cay_jw_null(w, "durationMs");
+    else
+        cay_jw_int(w, "durationMs", ex->duration_ms);
+    cay_jw_int(w, "stdoutBytes", (int64_t)ex->stdout_bytes);
+    cay_jw_int(w, "stderrBytes", (int64_t)ex->stderr_bytes);
+    cay_jw_bool(w, "truncated", ex->truncated);
+    cay_jw_object(w, "usage");
+    cay_jw_int(w, "cpuMs", (int64_t)ex->cpu_ms);
+    cay_jw_int(w, "peakBytes", (int64_t)ex->peak_bytes);
+    cay_jw_object_end(w);
+    cay_jw_object_end(w);
+}
+
+void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, int64_t per_page)
+{
+    bool more = page * per_page < total;
+    cay_jw_int(w, "total", total);
+    cay_jw_int(w, "page", page);
+    cay_jw_int(w, "per_page", per_page);
+    cay_jw_int(w, "perPage", per_page);
+    cay_jw_bool(w, "has_next", more);
+    cay_jw_bool(w, "hasNext", more);
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The body of a create. What later issues bring is known by name and refused by it: a field that is
+ * taken and does not hold would be a lie. Fields of foreign clients that change nothing are taken.
+ */
+#include "api/v1/v1.h"
+#include "model/limits.h"
+#include <string.h>
+
+#define GB 1e9
+#define GIB 1073741824.0
+
+struct create_body {
+    const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track;
+    const struct cay_json *start;
+    double cpu_cores, vcpus, memory_gb, disk_gb;    /* 0: absent */
+    int64_t gpu_count, timeout_minutes, timeout_ms; /* times: -1 absent */
+    bool network_access, persistent, stop_when_start_ends;
+    struct cay_pairs env, tags;
+    struct cay_strs labels;
+    const struct cay_json *source, *volume, *secrets, *ports, *network_policy, *ready_when, *lease,
+        *isolation;
+};
+
+#define BODY struct create_body
+
+static const struct cay_field resource_fields[] = {
+    CAY_FIELD_NUM(BODY, vcpus, "vcpus", .min = 0.1, .max = 64),
+    CAY_FIELD_END,
+};
+
+static const struct cay_field fields[] = {
+    CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),
+    CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),
+    CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),
+    CAY_FIELD_STR(BODY, runtime, "runtime", .max_len = 64),
+    CAY_FIELD_ANY(BODY, start, "startCommand"),
+    CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),
+    CAY_FIELD_SUB("resources", resource_fields),
+    CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625, .max = 1e6),
+    CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),
+    CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1, .max = 64000),
+    CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),
+    CAY_FIELD_BOOL(BODY, network_access, "networkAccess"),
+    CAY_FIELD_INT(BODY, timeout_minutes, "timeoutMinutes", .min = 0,
+                  .max = (double)(CAY_MAX_TIMEOUT_MS / 60000)),
+    CAY_FIELD_INT(BODY, timeout_ms, "timeoutMs", .min = 0, .max = (double)CAY_MAX_TIMEOUT_MS),
+    CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),
+    CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
+    CAY_FIELD_STRS(BODY, labels, "labels"),
+    CAY_FIELD_PAIRS(BODY, tags, "tags"),
+    CAY_FIELD_BOOL(BODY, persistent, "persistent"),
+    CAY_FIELD_BOOL(BODY, stop_when_start_ends, "stopWhenStartEnds"),
+    CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
+    CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),
+    CAY_FIELD_STR(BODY, team_id, "teamId", .max_len = 1024),
+    CAY_FIELD_STR(BODY, track, "track", .max_len = 64),
+    CAY_FIELD_ANY(BODY, source, "source"),
+    CAY_FIELD_ANY(BODY, volume, "volume"),
+    CAY_FIELD_ANY(BODY, secrets, "secrets"),
+    CAY_FIELD_ANY(BODY, ports, "ports"),
+    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy"),
+    CAY_FIELD_ANY(BODY, ready_when, "readyWhen"),
+    CAY_FIELD_ANY(BODY, lease, "leaseSeconds"),
+    CAY_FIELD_ANY(BODY, isolation, "isolation"),
+    CAY_FIELD_SKIP("idleTimeoutMs"),
+    CAY_FIELD_SKIP("idleTimeoutMinutes"),
+    CAY_FIELD_SKIP("vm"),
+    CAY_FIELD_SKIP("gpuType"),
+    CAY_FIELD_SKIP("networkAllowlist"),
+    CAY_FIELD_SKIP("networkDenylist"),
+    CAY_FIELD_SKIP("region"),
+    CAY_FIELD_SKIP("advancedConfigs"),
+    CAY_FIELD_SKIP("registryCredentialsId"),
+    CAY_FIELD_SKIP("guaranteed"),
+    CAY_FIELD_SKIP("idempotencyKey"),
+    CAY_FIELD_END,
+};
+
+int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err)
+{
+    bool says_nothing = !v || v->kind == CAY_JSON_NULL || (v->kind == CAY_JSON_BOOL && !v->truth) ||
+                        ((v->kind == CAY_JSON_ARRAY || v->kind == CAY_JSON_OBJECT) && !v->count);
+    if (says_nothing)
+        return 0;
+    int r = cay_fail(err, CAY_ERR_UNSUPPORTED, "%s is not available yet", field);
+    cay_str_copy(err->field, sizeof err->field, field);
+    return r;
+}
+
+static int refuse_later_ones(const struct create_body *body, struct cay_error *err)
+{
+    const struct {
+        const struct cay_json *value;
+        const char *field;
+    } later[] = {
+        {body->source, "source"},        {body->volume, "volume"},
+        {body->secrets, "secrets"},      {body->network_policy, "networkPolicy"},
+        {body->ready_when, "readyWhen"}, {body->lease, "leaseSeconds"},
+        {body->isolation, "isolation"},
+    };
+    if (body->ports && body->ports->kind != CAY_JSON_ARRAY && body->ports->kind != CAY_JSON_NULL)
+        return cay_fail_field(err, "ports", "ports must be an array of numbers");
+    int r = cay_v1_refuse(body->ports, "ports", err);
+    for (size_t i = 0; i < CAY_COUNT(later) && r == 0; i++)
+        r = cay_v1_refuse(later[i].value, later[i].field, err);
+    if (r == 0 && body->track && strcmp(body->track, "off") != 0) {
+        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "track is not available yet");
+        cay_str_copy(err->field, sizeof err->field, "track");
+    }
+    return r;
+}
+
+static int push_all(struct cay_arena *a, const struct cay_json *list, const char *field,
+                    struct cay_strs *out, struct cay_error *err)
+{
+    if (list->count > CAY_MAX_ARGS)
+        return cay_fail_field(err, field, "at most %d arguments", CAY_MAX_ARGS);
+    for (const struct cay_json *v = list->first; v; v = v->next) {
+        if (v->kind != CAY_JSON_STRING)
+            return cay_fail_field(err, field, "%s must hold strings only", field);
+        cay_strs_push(a, out, v->text);
+    }
+    return 0;
+}
+
+int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
+                          struct cay_strs *argv_out, const char **text_out, struct cay_error *err)
+{
+    struct cay_strs argv = {0};
+    const char *text = NULL;
+    int r = 0;
+    if (v->kind == CAY_JSON_STRING) {
+        text = v->text;
+        cay_strs_push(a, &argv, "/bin/sh");
+        cay_strs_push(a, &argv, "-c");
+        cay_strs_push(a, &argv, text);
+    } else if (v->kind == CAY_JSON_ARRAY) {
+        r = push_all(a, v, field, &argv, err);
+    } else if (v->kind == CAY_JSON_OBJECT && cay_json_get_str(v, "executable", NULL)) {
+        const struct cay_json *args = cay_json_get(v, "args");
+        cay_strs_push(a, &argv, cay_json_get_str(v, "executable", ""));
+        if (args && args->kind == CAY_JSON_ARRAY)
+            r = push_all(a, args, field, &argv, err);
+    } else {
+        r = cay_fail_field(err, field, "%s must be a string or an array of strings", field);
+    }
+    if (r == 0 && (argv.count == 0 || (text && !text[0])))
+        r = cay_fail_field(err, field, "%s must not be empty", field);
+    if (r == 0) {
+        *argv_out = argv;
+        *text_out = text;
+    }
+    return r;
+}
+
+/* "512m", "2g", "1048576k": a whole number and its unit. */
+static int parse_memory(const char *text, uint64_t *out, struct cay_error *err)
+{
+    static const char units[] = "kmgt";
+    char digits[16];
+    uint64_t number;
+    size_t len = strlen(text);
+    const char *unit = len > 1 ? strchr(units, text[len - 1]) : NULL;
+    if (!unit || len > sizeof digits)
+        return cay_fail_field(err, "memoryLimit", "memoryLimit must be like 512m or 2g");
+    cay_str_copy(digits, len, text);
+    if (!cay_str_u64(digits, UINT32_MAX, &number))
+        return cay_fail_field(err, "memoryLimit", "memoryLimit must be like 512m or 2g");
+    unsigned shift = 10 * (unsigned)(unit - units + 1);
+    if (number > (UINT64_C(1) << 60) >> shift)
+        return cay_fail_field(err, "memoryLimit", "memoryLimit is too large");
+    *out = number << shift;
+    return 0;
+}
+
+static int set_sizes(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+{
+    double cpu = body->cpu_cores > 0 ? body->cpu_cores : body->vcpus;
+    if (cpu > 0)
+        spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
+    if (body->disk_gb > 0)
+        spec->disk_bytes = (uint64_t)(body->disk_gb * GB + 0.5);
+    if (body->memory_gb > 0)
+        spec->memory_bytes = (uint64_t)(body->memory_gb * GIB + 0.5);
+    else if (body->memory_limit)
+        return parse_memory(body->memory_limit, &spec->memory_bytes, err);
+    else if (body->vcpus > 0)
+        spec->memory_bytes = (uint64_t)(body->vcpus * (double)CAY_MEMORY_PER_VCPU_BYTES);
+    return 0;
+}
+
+static int set_image(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+{
+    if (body->image) {
+        spec->image = body->image;
+        return 0;
+    }
+    if (!body->runtime || strncmp(body->runtime, "node", 4) == 0)
+        return 0;
+    if (strncmp(body->runtime, "python", 6) != 0)
+        return cay_fail_field(err, "runtime", "runtime must be node… or python…, or name an image");
+    spec->image = "python:3.11";
+    return 0;
+}
+
+static int set_start(struct cay_arena *a, const struct create_body *body, struct cay_spec *spec,
+                     struct cay_error *err)
+{
+    if (!body->start || body->start->kind == CAY_JSON_NULL)
+        return 0;
+    int r =
+        cay_v1_decode_command(a, body->start, "startCommand", &spec->start, &spec->start_text, err);
+    if (r == 0 && spec->start_text && strcmp(spec->start_text, "image") == 0) {
+        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "the image's own command is not available yet");
+        cay_str_copy(err->field, sizeof err->field, "startCommand");
+    }
+    return r;
+}
+
+int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err)
+{
+    struct create_body body = {
+        .network_access = spec->network_access, .timeout_minutes = -1, .timeout_ms = -1};
+    int r = cay_req_decode(req, fields, &body, err);
+    if (r == 0)
+        r = refuse_later_ones(&body, err);
+    if (r == 0)
+        r = set_image(&body, spec, err);
+    if (r == 0)
+        r = set_sizes(&body, spec, err);
+    if (r == 0)
+        r = set_start(req->arena, &body, spec, err);
+    if (r < 0)
+        return r;
+    if (body.timeout_ms >= 0)
+        spec->timeout_ms = body.timeout_ms;
+    else if (body.timeout_minutes >= 0)
+        spec->timeout_ms = body.timeout_minutes * 60000;
+    spec->name = body.name;
+    spec->gpu_count = (uint32_t)body.gpu_count;
+    spec->network_access = body.network_access;
+    spec->persistent = body.persistent;
+    spec->stop_when_start_ends = body.stop_when_start_ends;
+    spec->env = body.env;
+    spec->labels = body.labels;
+    spec->tags = body.tags;
+    spec->user = body.user;
+    spec->workdir = body.workdir;
+    spec->team_id = body.team_id;
+    return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of /api/v1 share. */
+#pragma once
+#include "core/service.h"
+#include "http/response.h"
+#include "log/reader.h"
+
+extern const struct cay_route cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[],
+    cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_health_routes[];
+
+/* spec.c: bodies to specs. The spec comes with its defaults. */
+int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err);
+/* A command: a string for the shell, or an array. text_out is NULL for an array. */
+int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
+                          struct cay_strs *argv_out, const char **text_out, struct cay_error *err);
+/* Known, and not to be had yet: refused unless it is absent or says nothing. */
+int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err);
+
+/* shape.c: answers. `full` adds what only the answer about one sandbox tells. */
+void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay_core *core,
+                          const struct cay_sandbox *sb, bool full);
+void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
+                            const struct cay_execution *ex);
+void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, int64_t per_page);
+/* exitCode, signal, reason: null where nobody knows. */
+void cay_v1_shape_exit(struct cay_json_writer *w, const struct cay_execution *ex);
+
+/* stream.c: an execution's log, as it grows. */
+enum cay_v1_form { CAY_V1_TEXT, CAY_V1_SSE, CAY_V1_NDJSON };
+
+struct cay_v1_place {
+    uint64_t offset;  /* of a record */
+    uint64_t skip;    /* bytes of the first output record that are left out */
+    char carry[2][4]; /* of stdout and stderr: the begun character before this place */
+    unsigned carried[2];
+};
+
+/* As `id:` says it: the offset, and in hex what was held back: "4096", "4096.e282", "4096..f0". */
+bool cay_v1_place_parse(const char *text, struct cay_v1_place *out);
+enum cay_v1_form cay_v1_form_of(const struct cay_req *req);
+const char *cay_v1_form_type(enum cay_v1_form form);
+
+struct cay_v1_follow {
+    enum cay_v1_form form;
+    bool follow;               /* until it ends, not only what is there */
+    enum cay_record_kind only; /* CAY_RECORD_PAD: both streams */
+    struct cay_v1_place from;
+};
+/* Takes over the descriptor. */
+struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
+                                 const struct cay_v1_follow *how);
+/* Sends nothing and ends when the execution does. */
+struct cay_stream *cay_v1_wait(struct cay_core *core, const struct cay_execution *ex, int log_fd);
+/* Answers with the stream and the headers it needs. */
+int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
+                         enum cay_v1_form form, struct cay_stream *stream);
+
+/* output.c: what is kept of a stream (CAY_RECORD_PAD: of both), from a place on, at most limit
+ * bytes; true when some is missing. */
+bool cay_v1_collect(int log_fd, const struct cay_v1_place *from, enum cay_record_kind only,
+                    size_t limit, struct cay_buf *out);
+/* The place where the last `lines` lines begin. */
+void cay_v1_tail(int log_fd, int64_t lines, struct cay_v1_place *out);

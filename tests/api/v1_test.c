@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1 through a real HTTP server, on the fakes. */
+#include "api/app.h"
+#include "base/json.h"
+#include "tests/fixture.h"
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+struct api {
+    struct fixture f;
+    struct cay_config cfg;
+    struct cay_http_server *server;
+    pthread_t thread;
+    unsigned port;
+};
+
+static void *serve(void *arg)
+{
+    struct cay_error err = {0};
+    struct api *api = arg;
+    CHECK_EQ("the server runs", cay_http_run(api->server, &err), 0);
+    return NULL;
+}
+
+static void api_open(struct api *api, int64_t rate_limit)
+{
+    struct cay_error err = {0};
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof addr;
+    *api = (struct api){.cfg = {.rate_limit = rate_limit, .rate_seconds = 60}};
+    fixture_open(&api->f);
+    CHECK_EQ("keep", cay_core_keep(api->f.core, &err), 0);
+    api->cfg.listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ("bind", bind(api->cfg.listen_fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    CHECK_EQ("listen", listen(api->cfg.listen_fd, 16), 0);
+    (void)getsockname(api->cfg.listen_fd, (struct sockaddr *)&addr, &len);
+    api->port = ntohs(addr.sin_port);
+    snprintf(api->cfg.url, sizeof api->cfg.url, "http://127.0.0.1:%u", api->port);
+    CHECK_EQ("open", cay_app_open(&api->cfg, api->f.core, &api->server, &err), 0);
+    pthread_create(&api->thread, NULL, serve, api);
+}
+
+static void api_close(struct api *api)
+{
+    cay_http_stop(api->server);
+    pthread_join(api->thread, NULL);
+    cay_app_close(api->server);
+    close(api->cfg.listen_fd);
+    fixture_close(&api->f);
+}
+
+static int dial(const struct api *api)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)api->port),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ("connect", connect(fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    return fd;
+}
+
+static void send_request(const struct api *api, int fd, const char *line, const char *headers,
+                         const char *body)
+{
+    CAY_AUTO_BUF struct cay_buf out = {0};
+    cay_buf_addf(&out, "%s HTTP/1.1\r\nConnection: close\r\n", line);
+    if (!headers || !strstr(headers, "Host:"))
+        cay_buf_addf(&out, "Host: 127.0.0.1:%u\r\n", api->port);
+    if (headers)
+        cay_buf_adds(&out, headers);
+    if (body && (!headers || !strstr(headers, "Content-Type:")))
+        cay_buf_adds(&out, "Content-Type: application/json\r\n");
+    if (body)
+        cay_buf_addf(&out, "Content-Length: %zu\r\n", strlen(body));
+    cay_buf_addf(&out, "\r\n%s", body ? body : "");
+    for (size_t at = 0; at < out.len;) {
+        ssize_t n = send(fd, out.data + at, out.len - at, MSG_NOSIGNAL);
+        if (n <= 0)
+            break;
+        at += (size_t)n;
+    }
+}
+
+/* Chunk sizes stand in the text; the tests look for words only. */
+static const char *receive(struct api *api, int fd)
+{
+    struct cay_buf in = {0};
+    ssize_t n;
+    while ((n = recv(fd, cay_buf_room(&in, 4096), 4096, 0)) > 0)
+        in.len += (size_t)n;
+    const char *text = cay_arena_strndup(&api->f.a, in.data ? in.data : "", in.len);
+    cay_buf_done(&in);
+    return text;
+}
+
+static const char *ask(struct api *api, const char *line, const char *headers, const char *body)
+{
+    CAY_AUTO_FD int fd = dial(api);
+    send_request(api, fd, line, headers, body);
+    return receive(api, fd);
+}
+
+static int status_of(const char *answer)
+{
+    return strlen(answer) > 12
+               ? (answer[9] - '0') * 100 + (answer[10] - '0') * 10 + answer[11] - '0'
+               : 0;
+}
+
+static const struct cay_json *body_of(struct api *api, const char *answer)
+{
+    struct cay_error err = {0};
+    const struct cay_json *json = NULL;
+    const char *body = strstr(answer, "\r\n\r\n");
+    if (!body || cay_json_parse(&api->f.a, body + 4, strlen(body + 4), &json, &err) < 0) {
+        test_failed(__FILE__, __LINE__, "no JSON in: %.300s", answer);
+        cay_json_parse(&api->f.a, "{}", 2, &json, &err);
+    }
+    return json;
+}
+
+#define SMALL "\"memoryGB\":0.0625"
+
+static const struct {
+    const char *name, *line, *body;
+    int status;
+    const char *code, *field;
+} bad[] = {
+    {"half an object", "POST /api/v1/sandbox", "{", 400, "INVALID_JSON", NULL},
+    {"a list for a body", "POST /api/v1/sandbox", "[]", 400, NULL, NULL},
+    {"an unknown field", "POST /api/v1/sandbox", "{\"nam\":\"x\"}", 400, "VALIDATION_ERROR", "nam"},
+    {"cpu as text", "POST /api/v1/sandbox", "{\"cpuCores\":\"4\"}", 400, "VALIDATION_ERROR",
+     "cpuCores"},
+    {"cpu 0", "POST /api/v1/sandbox", "{\"cpuCores\":0}", 400, "VALIDATION_ERROR", "cpuCores"},
+    {"cpu -1", "POST /api/v1/sandbox", "{\"cpu_cores\":-1}", 400, "VALIDATION_ERROR", "cpuCores"},
+    {"cpu 1e400", "POST /api/v1/sandbox", "{\"cpuCores\":1e400}", 400, "VALIDATION_ERROR",
+     "cpuCores"},
+    {"memory 1e9", "POST /api/v1/sandbox", "{\"memoryGB\":1e5}", 400, "VALIDATION_ERROR",
+     "memoryGB"},
+    {"memory without a unit", "POST /api/v1/sandbox", "{\"memoryLimit\":\"512\"}", 400,
+     "VALIDATION_ERROR", "memoryLimit"},
+    {"memory in q", "POST /api/v1/sandbox", "{\"memoryLimit\":\"512q\"}", 400, "VALIDATION_ERROR",
+     "memoryLimit"},
+    {"negative memory", "POST /api/v1/sandbox", "{\"memoryLimit\":\"-1m\"}", 400,
+     "VALIDATION_ERROR", "memoryLimit"},
+    {"labels as object", "POST /api/v1/sandbox", "{\"labels\":{}}", 400, "VALIDATION_ERROR",
+     "labels"},
+    {"six tags", "POST /api/v1/sandbox",
+     "{\"tags\":{\"a\":\"1\",\"b\":\"1\",\"c\":\"1\",\"d\":\"1\",\"e\":\"1\",\"f\":\"1\"}}", 400,
+     "VALIDATION_ERROR", "tags"},
+    {"ports as text", "POST /api/v1/sandbox", "{\"ports\":\"80\"}", 400, "VALIDATION_ERROR",
+     "ports"},
+    {"a name with a blank", "POST /api/v1/sandbox", "{\"name\":\"a b\"}", 400, "VALIDATION_ERROR",
+     "name"},
+    {"negative time", "POST /api/v1/sandbox", "{\"timeoutMinutes\":-1}", 400, "VALIDATION_ERROR",
+     "timeoutMinutes"},
+    {"endless time", "POST /api/v1/sandbox", "{\"timeoutMinutes\":9223372036854775808}", 400,
+     "VALIDATION_ERROR", "timeoutMinutes"},
+    {"a graphics card", "POST /api/v1/sandbox", "{\"gpuCount\":1," SMALL "}", 400,
+     "GPU_UNAVAILABLE", "gpuCount"},
+    {"a source", "POST /api/v1/sandbox", "{\"source\":{\"type\":\"git\"}}", 501, "UNSUPPORTED",
+     "source"},
+    {"secrets", "POST /api/v1/sandbox", "{\"secrets\":{\"A\":\"B\"}}", 501, "UNSUPPORTED",
+     "secrets"},
+    {"an image nobody has", "POST /api/v1/sandbox", "{\"image\":\"missing:1\"," SMALL "}", 404,
+     "IMAGE_NOT_FOUND", NULL},
+    {"page 0", "GET /api/v1/sandbox?page=0", NULL, 400, "VALIDATION_ERROR", "page"},
+    {"1001 on a page", "GET /api/v1/sandbox?per_page=1001", NULL, 400, "VALIDATION_ERROR",
+     "perPage"},
+    {"no such status", "GET /api/v1/sandbox?status=FOO", NULL, 400, "VALIDATION_ERROR", "status"},
+    {"no such sandbox", "GET /api/v1/sandbox/sb-00000000000000000000", NULL, 404, "NOT_FOUND",
+     NULL},
+    {"no such path", "GET /api/v1/nothing", NULL, 404, NULL, NULL},
+    {"the wrong method", "PUT /api/v1/sandbox", NULL, 405, NULL, NULL},
+    {"no command", "POST /api/v1/sandbox/box/exec", "{}", 400, "VALIDATION_ERROR", "command"},
+    {"an empty command", "POST /api/v1/sandbox/box/exec", "{\"command\":[]}", 400,
+     "VALIDATION_ERROR", "command"},
+    {"an empty line", "POST /api/v1/sandbox/box/exec", "{\"command\":\"\"}", 400,
+     "VALIDATION_ERROR", "command"},
+    {"numbers for words", "POST /api/v1/sandbox/box/exec", "{\"command\":[1]}", 400,
+     "VALIDATION_ERROR", "command"},
+    {"a NUL in a word", "POST /api/v1/sandbox/box/exec", "{\"command\":[\"a\\u0000b\"]}", 400, NULL,
+     NULL},
+    {"a relative cwd", "POST /api/v1/sandbox/box/exec", "{\"command\":[\"a\"],\"cwd\":\"x\"}", 400,
+     "VALIDATION_ERROR", "cwd"},
+    {"a user it lacks", "POST /api/v1/sandbox/box/exec",
+     "{\"command\":[\"a\"],\"user\":\"nobody-here\"}", 400, "VALIDATION_ERROR", "user"},
+    {"no such execution", "GET /api/v1/sandbox/box/exec/exec_0000000000000000", NULL, 404,
+     "EXECUTION_NOT_FOUND", NULL},
+    {"an execution that climbs", "GET /api/v1/sandbox/box/exec/..%2f..%2fetc", NULL, 400, NULL,
+     NULL},
+    {"a grace of hours", "POST /api/v1/sandbox/box/stop", "{\"graceMs\":1e9}", 400,
+     "VALIDATION_ERROR", "graceMs"},
+    {"keeping a volume", "DELETE /api/v1/sandbox/box?preserveVolume=true", NULL, 501, "UNSUPPORTED",
+     NULL},
+};
+
+TEST(v1_answers_bad_requests)
+{
+    struct api api;
+    api_open(&api, 0);
+    fixture_create(&api.f, "box", false);
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        const char *answer = ask(&api, bad[i].line, NULL, bad[i].body);
+        CHECK_EQ(bad[i].name, status_of(answer), bad[i].status);
+        const struct cay_json *body = body_of(&api, answer);
+        const struct cay_json *error = cay_json_get(body, "error");
+        if (!error) {
+            test_failed(__FILE__, __LINE__, "%s: no error in %.200s", bad[i].name, answer);
+            continue;
+        }
+        if (bad[i].code)
+            CHECK_STR(bad[i].name, cay_json_get_str(error, "code", ""), bad[i].code);
+        if (bad[i].field)
+            CHECK_STR(bad[i].name, cay_json_get_str(cay_json_get(error, "details"), "field", ""),
+                      bad[i].field);
+        CHECK_STR(bad[i].name, cay_json_get_str(body, "detail", "none"),
+                  cay_json_get_str(error, "message", ""));
+    }
+    CHECK_EQ("only the first one is there", cay_provider_fake_count(api.f.provider), 1);
+    api_close(&api);
+}
+
+TEST(v1_guards_host_origin_and_form)
+{
+    static const struct {
+        const char *name, *headers;
+        int status;
+    } cases[] = {
+        {"another host", "Host: evil.example\r\n", 421},
+        {"another origin", "Origin: http://evil.example\r\n", 403},
+        {"no origin", "Origin: null\r\n", 403},
+        {"another site", "Sec-Fetch-Site: cross-site\r\n", 403},
+        {"a form's text", "Content-Type: text/plain\r\n", 415},
+        {"packed", "Content-Encoding: gzip\r\n", 415},
+    };
+    struct api api;
+    api_open(&api, 0);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        CHECK_EQ(cases[i].name,
+                 status_of(ask(&api, "POST /api/v1/sandbox", cases[i].headers, "{}")),
+                 cases[i].status);
+    CHECK_EQ("nothing was made", cay_provider_fake_count(api.f.provider), 0);
+    api_close(&api);
+}
+
+TEST(v1_creates_shows_lists_and_deletes)
+{
+    struct api api;
+    api_open(&api, 0);
+    const char *answer = ask(&api, "POST /api/v1/sandbox", NULL,
+                             "{\"name\":\"my-sandbox\",\"docker_image\":\"python:3.11\","
+                             "\"start_command\":\"python main.py\",\"cpu_cores\":0.5,\"memoryGB\":"
+                             "0.25,\"labels\":[\"dev\"],\"environmentVars\":{\"A\":\"b\"},"
+                             "\"timeoutMinutes\":0,\"guaranteed\":false,\"idempotency_key\":\"k\","
+                             "\"teamId\":\"t1\",\"tags\":{\"k\":\"v\"}}");
+    CHECK_EQ("created", status_of(answer), 201);
+    const struct cay_json *made = body_of(&api, answer);
+    CHECK_STR("running", cay_json_get_str(made, "status", ""), "RUNNING");
+    CHECK_STR("image", cay_json_get_str(made, "dockerImage", ""), "python:3.11");
+    CHECK_STR("start", cay_json_get_str(made, "startCommand", ""), "python main.py");
+    CHECK_STR("network", cay_json_get_str(made, "networkEnforced", ""), "loopback-only");
+    CHECK_EQ("no end", cay_json_get_int(made, "timeoutMinutes", -1), 0);
+    CHECK("cpu", strstr(answer, "\"cpuCores\":0.5,") != NULL);
+    CHECK("memory", strstr(answer, "\"memoryGB\":0.25,") != NULL);
+
+    const char *one = ask(&api, "GET /api/v1/sandbox/my-sandbox", NULL, NULL);
+    CHECK_EQ("by its name", status_of(one), 200);
+    CHECK("use", strstr(one, "\"usage\":{\"cpu\"") != NULL);
+    CHECK("the start command ended", strstr(one, "\"startCommandExit\":{\"exitCode\":0") != NULL);
+
+    static const struct {
+        const char *name, *query;
+        int total;
+    } lists[] = {
+        {"all", "", 1},
+        {"by label", "?labels=dev", 1},
+        {"by two labels", "?labels=dev&labels=x", 0},
+        {"by status", "?status=RUNNING&page=1&per_page=5", 1},
+        {"by another status", "?status=STOPPED", 0},
+        {"by team", "?team_id=t1", 1},
+        {"by another team", "?team_id=t2", 0},
+        {"by tag", "?tags=k:v", 1},
+        {"by another tag", "?tags=k:w", 0},
+    };
+    for (size_t i = 0; i < COUNT(lists); i++) {
+        const char *line = cay_arena_printf(&api.f.a, "GET /api/v1/sandbox%s", lists[i].query);
+        const struct cay_json *list = body_of(&api, ask(&api, line, NULL, NULL));
+        CHECK_EQ(lists[i].name, cay_json_get_int(list, "total", -1), lists[i].total);
+        CHECK_EQ(lists[i].name, cay_json_get(list, "sandboxes")->count, (size_t)lists[i].total);
+    }
+    answer = ask(&api, "GET /api/v1/sandbox", NULL, NULL);
+    CHECK("both spellings", strstr(answer, "\"per_page\":50,\"perPage\":50") != NULL);
+    answer = ask(&api, "POST /api/v1/sandbox/my-sandbox/stop", NULL, "{\"grace_ms\":0}");
+    CHECK("stopped", strstr(answer, "\"status\":\"STOPPED\"") != NULL);
+    CHECK("and why", strstr(answer, "\"terminationReason\":\"stopped\"") != NULL);
+    answer = ask(&api, "POST /api/v1/sandbox/my-sandbox/start", NULL, NULL);
+    CHECK("started", strstr(answer, "\"status\":\"RUNNING\"") != NULL);
+    answer = ask(&api, "DELETE /api/v1/sandbox/my-sandbox", NULL, NULL);
+    CHECK("gone", strstr(answer, "\"status\":\"TERMINATED\"") != NULL);
+    CHECK_EQ("its name too", status_of(ask(&api, "GET /api/v1/sandbox/my-sandbox", NULL, NULL)),
+             404);
+    api_close(&api);
+}
+
+TEST(v1_deletes_in_bulk)
+{
+    struct api api;
+    api_open(&api, 0);
+    struct cay_sandbox one = fixture_create(&api.f, "one", false);
+    fixture_create(&api.f, "two", false);
+    ask(&api, "POST /api/v1/sandbox", NULL, "{\"name\":\"three\",\"labels\":[\"x\"]," SMALL "}");
+    CHECK_EQ("neither ids nor labels",
+             status_of(ask(&api, "DELETE /api/v1/sandbox/bulk", NULL, "{}")), 400);
+    const char *body = cay_arena_printf(&api.f.a, "{\"sandbox_ids\":[\"%s\",\"nobody\"]}", one.id);
+    const char *answer = ask(&api, "DELETE /api/v1/sandbox/bulk", NULL, body);
+    CHECK_EQ("answered", status_of(answer), 200);
+    CHECK_EQ("one", cay_json_get(body_of(&api, answer), "succeeded")->count, 1);
+    CHECK("the other was not found",
+          strstr(answer, "{\"id\":\"nobody\",\"code\":\"NOT_FOUND\"") != NULL);
+    answer = ask(&api, "DELETE /api/v1/sandbox", NULL, "{\"labels\":[\"x\"]}");
+    CHECK_EQ("by label", cay_json_get(body_of(&api, answer), "succeeded")->count, 1);
+    CHECK_EQ("the second is left", cay_provider_fake_count(api.f.provider), 1);
+    api_close(&api);
+}
+
+TEST(v1_exec_waits_streams_and_detaches)
+{
+    struct api api;
+    api_open(&api, 0);
+    fixture_create(&api.f, "box", false);
+    const char *answer =
+        ask(&api, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"say\",\"h\u00e9llo\"]}");
+    CHECK_EQ("waits", status_of(answer), 200);
+    const struct cay_json *result = body_of(&api, answer);
+    CHECK_EQ("code", cay_json_get_int(result, "exitCode", -1), 0);
+    CHECK_STR("output", cay_json_get_str(result, "stdout", ""), "say h\u00e9llo\n");
+    CHECK_STR("reason", cay_json_get_str(result, "reason", ""), "exited");
+    const char *eid = cay_json_get_str(result, "id", "");
+
+    answer = ask(&api, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"exit\",\"7\"]}");
+    CHECK_EQ("its code", cay_json_get_int(body_of(&api, answer), "exitCode", -1), 7);
+
+    answer = ask(&api, "POST /api/v1/sandbox/box/exec", "Accept: text/event-stream\r\n",
+                 "{\"command\":[\"say\",\"hi\"]}");
+    CHECK("an event", strstr(answer, "event: stdout\ndata: {\"data\":\"say\"}\n\n") != NULL);
+    CHECK("the last one", strstr(answer, "event: exit\ndata: {\"id\":\"exec_") != NULL);
+    CHECK("with the code",
+          strstr(answer, "\"exitCode\":0,\"signal\":null,\"reason\":\"exited\"") != NULL);
+
+    answer = ask(&api, "POST /api/v1/sandbox/box/exec", "Accept: application/x-ndjson\r\n",
+                 "{\"command\":[\"say\",\"hi\"]}");
+    CHECK("start", strstr(answer, "{\"type\":\"start\",") != NULL);
+    CHECK("end", strstr(answer, "{\"type\":\"exit\",") != NULL);
+
+    const char *path = cay_arena_printf(&api.f.a, "GET /api/v1/sandbox/box/exec/%s/output", eid);
+    answer = ask(&api, path, NULL, NULL);
+    CHECK("as it came", strstr(answer, "llo") != NULL && strstr(answer, "text/plain") != NULL);
+    answer = ask(&api, path, "Accept: text/event-stream\r\nLast-Event-ID: 3\r\n", NULL);
+    CHECK_EQ("a place where no record begins", status_of(answer), 400);
+
+    answer = ask(&api, "POST /api/v1/sandbox/box/exec", NULL,
+                 "{\"command\":[\"sleep\"],\"detach\":true}");
+    CHECK_EQ("detached", status_of(answer), 202);
+    eid = cay_json_get_str(body_of(&api, answer), "id", "");
+    path = cay_arena_printf(&api.f.a, "POST /api/v1/sandbox/box/exec/%s/kill", eid);
+    answer = ask(&api, path, NULL, "{\"signal\":\"SIGINT\"}");
+    CHECK_EQ("killed", cay_json_get_int(body_of(&api, answer), "signal", 0), 2);
+    CHECK_EQ("killed again", status_of(ask(&api, path, NULL, NULL)), 409);
+    CHECK_EQ("no such signal", status_of(ask(&api, path, NULL, "{\"signal\":\"SIGFOO\"}")), 400);
+    answer = ask(&api, "GET /api/v1/sandbox/box/exec?per_page=2", NULL, NULL);
+    CHECK_EQ("listed", cay_json_get_int(body_of(&api, answer), "total", 0), 5);
+    api_close(&api);
+}
+
+/* Whoever waits for a command hears the truth when the sandbox goes first. */
+TEST(v1_exec_ends_with_its_sandbox)
+{
+    struct api api;
+    struct cay_error err = {0};
+    struct cay_sandbox gone;
+    api_open(&api, 0);
+    struct cay_sandbox sb = fixture_create(&api.f, "box", false);
+    CAY_AUTO_FD int waits = dial(&api), follows = dial(&api);
+    send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
+    send_request(&api, follows, "POST /api/v1/sandbox/box/exec", "Accept: text/event-stream\r\n",
+                 "{\"command\":[\"sleep\"]}");
+    struct cay_strs running = {0};
+    while (running.count < 2 &&
+           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
+        sched_yield();
+    CHECK_EQ("delete", cay_core_delete(api.f.core, &api.f.me, sb.id, &api.f.a, &gone, &err), 0);
+    const char *answer = receive(&api, waits);
+    CHECK_EQ("the one that waits", status_of(answer), 409);
+    CHECK("is told why", strstr(answer, "EXEC_LOST") != NULL);
+    answer = receive(&api, follows);
+    CHECK("the stream ends with it",
+          strstr(answer,
+                 "\"status\":\"lost\",\"exitCode\":null,\"signal\":null,\"reason\":\"lost\"") !=
+              NULL);
+    api_close(&api);
+}
+
+/* On drain an execution that goes on is answered with its id. */
+TEST(v1_exec_goes_on_without_the_server)
+{
+    struct api api;
+    struct cay_error err = {0};
+    api_open(&api, 0);
+    struct cay_sandbox sb = fixture_create(&api.f, "box", false);
+    CAY_AUTO_FD int waits = dial(&api);
+    send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
+    struct cay_strs running = {0};
+    while (running.count < 1 &&
+           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
+        sched_yield();
+    cay_http_stop(api.server);
+    const char *answer = receive(&api, waits);
+    CHECK_EQ("accepted", status_of(answer), 202);
+    CHECK("it runs", strstr(answer, "\"status\":\"running\"") != NULL);
+    pthread_join(api.thread, NULL);
+    cay_app_close(api.server);
+    close(api.cfg.listen_fd);
+    fixture_close(&api.f);
+}
+
+TEST(v1_logs_of_the_start_command)
+{
+    struct api api;
+    api_open(&api, 0);
+    ask(&api, "POST /api/v1/sandbox", NULL,
+        "{\"name\":\"box\"," SMALL ",\"startCommand\":[\"one\\ntwo\\nthree\"]}");
+    const struct cay_json *logs =
+        body_of(&api, ask(&api, "GET /api/v1/sandbox/box/logs", NULL, NULL));
+    CHECK_STR("all", cay_json_get_str(logs, "logs", ""), "one\ntwo\nthree\n");
+    logs = body_of(&api, ask(&api, "GET /api/v1/sandbox/box/logs?tail=2", NULL, NULL));
+    CHECK_STR("two lines", cay_json_get_str(logs, "logs", ""), "two\nthree\n");
+    logs = body_of(&api, ask(&api, "GET /api/v1/sandbox/box/logs?tail=0", NULL, NULL));
+    CHECK_STR("none", cay_json_get_str(logs, "logs", "x"), "");
+    const char *answer = ask(&api, "GET /api/v1/sandbox/box/logs?tail=1&follow=true", NULL, NULL);
+    CHECK("followed", strstr(answer, "data: {\"data\":\"three\"}") != NULL);
+    CHECK("not more", strstr(answer, "two") == NULL);
+    CHECK("to its end", strstr(answer, "event: exit") != NULL);
+    api_close(&api);
+}
+
+TEST(v1_health_says_what_is_wrong)
+{
+    struct api api;
+    api_open(&api, 0);
+    const char *answer = ask(&api, "GET /api/v1/health", NULL, NULL);
+    CHECK_EQ("well", status_of(answer), 200);
+    CHECK("by name", strstr(answer, "\"status\":\"healthy\"") != NULL);
+    cay_provider_fake_fail_at(api.f.provider, 1);
+    answer = ask(&api, "GET /api/v1/health", NULL, NULL);
+    CHECK_EQ("unwell", status_of(answer), 503);
+    CHECK("what to do", strstr(answer, "\"fix\":") != NULL);
+    api_close(&api);
+}
+
+TEST(v1_limits_the_rate)
+{
+    struct api api;
+    api_open(&api, 3);
+    const char *answer = NULL;
+    for (int i = 0; i < 4; i++)
+        answer = ask(&api, "GET /api/v1/sandbox", "X-Forwarded-For: 9.9.9.9\r\n", NULL);
+    CHECK_EQ("one too many", status_of(answer), 429);
+    CHECK("when to come back", strstr(answer, "Retry-After: ") != NULL);
+    CHECK("how many", strstr(answer, "RateLimit-Limit: 3") != NULL);
+    CHECK("none left", strstr(answer, "RateLimit-Remaining: 0") != NULL);
+    api_close(&api);
+}
