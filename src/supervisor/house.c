@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "supervisor/house.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "model/limits.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netdb.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define NAMELESS_ID 61317 /* whom the server runs as where there is no user `cay` */
+
+static int make_parents(const char *path, struct cay_error *err)
+{
+    char part[PATH_MAX];
+    cay_str_copy(part, sizeof part, path);
+    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        if (mkdir(part, 0755) < 0 && errno != EEXIST)
+            return cay_fail_errno(err, CAY_ERR_INVALID, "cannot make %s", part);
+        *at = '/';
+    }
+    return 0;
+}
+
+static void find_user(struct cay_config *cfg)
+{
+    uint64_t id;
+    const char *name = cfg->user ? cfg->user : "cay";
+    struct passwd *pw = getpwnam(name);
+    cfg->server_uid = pw ? pw->pw_uid : NAMELESS_ID;
+    cfg->server_gid = pw ? pw->pw_gid : NAMELESS_ID;
+    if (!pw && cay_str_u64(name, 0x7fffffff, &id))
+        cfg->server_uid = cfg->server_gid = (unsigned)id;
+}
+
+static int take_lock(struct cay_house *h, const struct cay_config *cfg, int64_t wait_ms,
+                     struct cay_error *err)
+{
+    h->lock_fd = openat(cfg->data_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (h->lock_fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot open %s/lock", cfg->data);
+    for (int64_t until = cay_clock_mono_ms() + wait_ms;;) {
+        if (flock(h->lock_fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        if (cay_clock_mono_ms() > until)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return cay_fail(err, CAY_ERR_CONFLICT,
+                    "the data directory %.100s is in use by another cay serve (pid %d)", cfg->data,
+                    cay_house_read_pid(cfg->data, "supervisor"));
+}
+
+static int open_engine_socket(struct cay_house *h, const struct cay_config *cfg,
+                              struct cay_error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/engine.sock", h->run_fd);
+    (void)unlinkat(h->run_fd, "engine.sock", 0); /* of an earlier supervisor */
+    h->engine_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (h->engine_fd < 0 || bind(h->engine_fd, (struct sockaddr *)&addr, sizeof addr) < 0 ||
+        fchownat(h->run_fd, "engine.sock", 0, cfg->server_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+        fchmodat(h->run_fd, "engine.sock", 0660, 0) < 0 || listen(h->engine_fd, 128) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the engine's socket");
+    return 0;
+}
+
+/* Root's and the server's share: the server may make files of its own in it, and remove only
+ * those; what is the engine's stays root's. */
+static int open_data(struct cay_config *cfg, struct cay_error *err)
+{
+    int r = make_parents(cfg->data, err);
+    if (r < 0)
+        return r;
+    r = cay_path_open_dir(AT_FDCWD, cfg->data, 0700, &cfg->data_fd, err);
+    if (r < 0)
+        return r;
+    if (fchown(cfg->data_fd, 0, cfg->server_gid) < 0 || fchmod(cfg->data_fd, 01771) < 0)
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of %s (not root?)",
+                              cfg->data);
+    return 0;
+}
+
+int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
+                   struct cay_error *err)
+{
+    CAY_AUTO_FD int logs = -1;
+    *h = (struct cay_house){-1, -1, -1};
+    find_user(cfg);
+    int r = open_data(cfg, err);
+    if (r == 0)
+        r = take_lock(h, cfg, wait_ms, err);
+    if (r == 0)
+        r = cay_path_open_dir(cfg->data_fd, "run", 0755, &h->run_fd, err);
+    if (r == 0)
+        r = cay_path_open_dir(cfg->data_fd, "logs", 0700, &logs, err);
+    if (r == 0 && fchown(logs, cfg->server_uid, cfg->server_gid) < 0)
+        r = cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of the logs");
+    return r < 0 ? r : open_engine_socket(h, cfg, err);
+}
+
+void cay_house_close(struct cay_house *h)
+{
+    cay_close_fd(&h->engine_fd);
+    cay_close_fd(&h->run_fd);
+    cay_close_fd(&h->lock_fd);
+}
+
+void cay_house_write_pid(const struct cay_house *h, const char *name, int pid)
+{
+    char file[32], text[16];
+    struct cay_error ignored; /* a pid file is a help to people; nothing depends on it */
+    snprintf(file, sizeof file, "%s.pid", name);
+    int len = snprintf(text, sizeof text, "%d\n", pid);
+    (void)cay_path_replace(h->run_fd, file, text, (size_t)len, 0644, &ignored);
+}
+
+int cay_house_read_pid(const char *data_dir, const char *name)
+{
+    char path[PATH_MAX], text[16] = "";
+    uint64_t pid = 0;
+    snprintf(path, sizeof path, "%s/run/%s.pid", data_dir, name);
+    CAY_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0)
+        (void)!read(fd, text, sizeof text - 1);
+    text[strcspn(text, "\n")] = 0;
+    (void)cay_str_u64(text, INT_MAX, &pid); /* a file that says nothing names nobody */
+    return (int)pid;
+}
+
+/* ---- the port ---- */
+
+static int split_address(const char *listen_on, char *host, size_t size, const char **port,
+                         struct cay_error *err)
+{
+    const char *colon = strrchr(listen_on, ':');
+    size_t len = colon ? (size_t)(colon - listen_on) : 0;
+    if (!colon || len == 0 || len >= size || !colon[1])
+        return cay_fail(err, CAY_ERR_INVALID, "cannot listen on %s: not of the form ADDRESS:PORT",
+                        listen_on);
+    bool brackets = listen_on[0] == '[' && listen_on[len - 1] == ']';
+    snprintf(host, size, "%.*s", (int)(brackets ? len - 2 : len), listen_on + brackets);
+    *port = colon + 1;
+    return 0;
+}
+
+int cay_port_open(struct cay_config *cfg, struct cay_error *err)
+{
+    char host[128];
+    const char *port = "";
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found;
+    int r = split_address(cfg->listen, host, sizeof host, &port, err);
+    if (r < 0)
+        return r;
+    r = getaddrinfo(host, port, &hints, &found);
+    if (r != 0)
+        return cay_fail(err, CAY_ERR_INVALID, "cannot listen on %s: %s", cfg->listen,
+                        gai_strerror(r));
+    CAY_AUTO_FD int fd =
+        socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP);
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof bound;
+    int on = 1;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    r = bind(fd, found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    if (r < 0 || listen(fd, 1024) < 0 || getsockname(fd, (struct sockaddr *)&bound, &len) < 0)
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot listen on %s", cfg->listen);
+    char service[16];
+    (void)getnameinfo((struct sockaddr *)&bound, len, host, sizeof host, service, sizeof service,
+                      NI_NUMERICHOST | NI_NUMERICSERV);
+    bool six = strchr(host, ':') != NULL;
+    snprintf(cfg->url, sizeof cfg->url, "http://%s%.48s%s:%s", six ? "[" : "", host, six ? "]" : "",
+             service);
+    cfg->listen_fd = cay_take_fd(&fd);
+    return 0;
+}
+
+/* ---- the default image ---- */
+
+/* The builder and its recipes lie in the source tree or where `make install` puts them. */
+static bool find_builder(char *tool, char *recipe, size_t size)
+{
+    static const char *const places[] = {"..", "../share/cay"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = 0;
+    char *slash = strrchr(self, '/');
+    if (!slash)
+        return false;
+    *slash = 0;
+    for (size_t i = 0; i < CAY_COUNT(places); i++) {
+        snprintf(tool, size, "%s/%s/tools/image-build", self, places[i]);
+        snprintf(recipe, size, "%s/%s/recipes/node-20-bookworm", self, places[i]);
+        if (access(tool, X_OK) == 0 && access(recipe, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+int cay_default_image(const struct cay_config *cfg, struct cay_error *err)
+{
+    char store[PATH_MAX], ref[PATH_MAX + 64], tool[PATH_MAX + 64], recipe[PATH_MAX + 64];
+    if (cfg->images)
+        snprintf(store, sizeof store, "%s", cfg->images);
+    else
+        snprintf(store, sizeof store, "%s/images", cfg->data);
+    snprintf(ref, sizeof ref, "%s/refs/" CAY_DEFAULT_IMAGE, store);
+    if (access(ref, R_OK) == 0)
+        return 0;
+    if (!find_builder(tool, recipe, sizeof tool))
+        return cay_fail(err, CAY_ERR_NOT_FOUND,
+                        "no image " CAY_DEFAULT_IMAGE " in %.60s and no recipe to build it", store);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout says only when we are ready */
+        execl(tool, tool, recipe, store, (char *)NULL);
+        _exit(127);
+    }
+    int status = -1;
+    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        return cay_fail(err, CAY_ERR_PROVIDER, "cannot build the image " CAY_DEFAULT_IMAGE);
+    return 0;
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps engine and server alive. Sandboxes do not depend on any of the three: whoever dies is
+ * started again and finds them. */
+#include "supervisor/supervisor.h"
+#include "api/app.h"
+#include "base/clock.h"
+#include "base/crash.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include "base/str.h"
+#include "engine/engine.h"
+#include "engine/message.h"
+#include "supervisor/house.h"
+#include <errno.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define RESTART_MS 500    /* after a death within a second of its start */
+#define DRAIN_MS 12000    /* the server's own limit is 10 s */
+#define LOCK_WAIT_MS 2000 /* children of a killed supervisor need a moment to go */
+
+struct keeper {
+    struct cay_config *cfg;
+    struct cay_house house;
+    pid_t engine, server;
+    int64_t engine_began_ms, server_began_ms;
+    sigset_t signals;
+};
+
+/* ---- the two children ---- */
+
+static void begin_child(struct keeper *k, const char *name, const char *who)
+{
+    sigprocmask(SIG_UNBLOCK, &k->signals, NULL);
+    (void)prctl(PR_SET_NAME, name);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    cay_close_fd(&k->house.lock_fd);
+    cay_close_fd(&k->house.run_fd);
+    cay_log_init(who);
+}
+
+static void CAY_NORETURN run_engine(struct keeper *k)
+{
+    int sock = cay_take_fd(&k->house.engine_fd);
+    begin_child(k, "cay-engine", "engine");
+    cay_close_fd(&k->cfg->listen_fd);
+    _exit(cay_engine_run(k->cfg, sock));
+}
+
+static void drop_rights(const struct cay_config *cfg)
+{
+    if (setgroups(0, NULL) < 0 ||
+        setresgid(cfg->server_gid, cfg->server_gid, cfg->server_gid) < 0 ||
+        setresuid(cfg->server_uid, cfg->server_uid, cfg->server_uid) < 0 ||
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        cay_log_error(NULL, "cannot drop root's rights: %s", strerror(errno));
+        _exit(1);
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of user cleared it */
+}
+
+static void CAY_NORETURN run_server(struct keeper *k)
+{
+    begin_child(k, "cay-server", "server");
+    cay_close_fd(&k->house.engine_fd);
+    drop_rights(k->cfg);
+    _exit(cay_server_run(k->cfg));
+}
+
+static pid_t start(struct keeper *k, void (*run)(struct keeper *), const char *name)
+{
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        if (getppid() != parent)
+            _exit(1);
+        run(k);
+    }
+    if (pid < 0)
+        cay_log_error(NULL, "cannot fork the %s: %s", name, strerror(errno));
+    cay_house_write_pid(&k->house, name, pid);
+    return pid;
+}
+
+static void start_engine(struct keeper *k)
+{
+    k->engine = start(k, run_engine, "engine");
+    k->engine_began_ms = cay_clock_mono_ms();
+}
+
+static void start_server(struct keeper *k)
+{
+    k->server = start(k, run_server, "server");
+    k->server_began_ms = cay_clock_mono_ms();
+    k->cfg->announce = false; /* the address is said once */
+}
+
+/* One that dies as soon as it starts is not started in a tight loop. */
+static void pause_if_young(int64_t began_ms)
+{
+    if (cay_clock_mono_ms() - began_ms < 1000)
+        nanosleep(&(struct timespec){.tv_nsec = RESTART_MS * 1000000L}, NULL);
+}
+
+/* ---- the watch ---- */
+
+/* False when the server gave up by itself: it could not be opened at all. */
+static bool reap(struct keeper *k, int *status_out)
+{
+    bool go_on = true;
+    for (pid_t pid; (pid = waitpid(-1, status_out, WNOHANG)) > 0;) {
+        if (pid == k->engine) {
+            cay_log_warn("the engine died; starting it again");
+            pause_if_young(k->engine_began_ms);
+            start_engine(k);
+        } else if (pid == k->server && WIFEXITED(*status_out)) {
+            k->server = 0;
+            go_on = false;
+            break;
+        } else if (pid == k->server) {
+            cay_log_warn("the server died; starting it again");
+            pause_if_young(k->server_began_ms);
+            start_server(k);
+        } /* else: a pid 1 whose engine died before it */
+    }
+    return go_on;
+}
+
+static void end_child(pid_t pid, int signal, int64_t wait_ms)
+{
+    if (pid <= 0)
+        return;
+    (void)kill(pid, signal);
+    for (int64_t until = cay_clock_mono_ms() + wait_ms; cay_clock_mono_ms() < until;) {
+        if (waitpid(pid, NULL, WNOHANG) != 0)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+}
+
+/* SIGTERM: the server drains and ends with 0; sandboxes stay. A second one does not wait. */
+static int watch(struct keeper *k)
+{
+    int status = 0, terms = 0;
+    for (;;) {
+        siginfo_t si;
+        if (sigwaitinfo(&k->signals, &si) < 0)
+            continue;
+        if (si.si_signo == SIGCHLD) {
+            if (!reap(k, &status))
+                break;
+            continue;
+        }
+        (void)kill(k->server, ++terms == 1 ? SIGTERM : SIGKILL);
+        if (terms > 1)
+            break;
+    }
+    end_child(k->server, SIGKILL, DRAIN_MS);
+    end_child(k->engine, SIGTERM, 2000);
+    return terms ? 0 : WEXITSTATUS(status);
+}
+
+static int open_keeper(struct keeper *k, struct cay_config *cfg, struct cay_error *err)
+{
+    struct rlimit files;
+    *k = (struct keeper){.cfg = cfg};
+    int r = cay_house_open(&k->house, cfg, LOCK_WAIT_MS, err);
+    if (r < 0)
+        return r;
+    sigemptyset(&k->signals);
+    sigaddset(&k->signals, SIGCHLD);
+    sigaddset(&k->signals, SIGTERM);
+    sigaddset(&k->signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &k->signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &files); /* fewer connections then */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* pid 1s whose engine died are reaped here */
+    (void)prctl(PR_SET_NAME, "cay-super");
+    umask(022);
+    cay_house_write_pid(&k->house, "supervisor", getpid());
+    cay_crash_arm(getpid());
+    return 0;
+}
+
+int cay_supervisor_run(struct cay_config *cfg)
+{
+    struct cay_error err;
+    struct keeper k;
+
+    cay_log_init("supervisor");
+    int r = open_keeper(&k, cfg, &err);
+    if (r == 0)
+        r = cay_port_open(cfg, &err);
+    if (r == 0)
+        r = cay_default_image(cfg, &err);
+    if (r < 0) {
+        fprintf(stderr, "cay serve: %s%s%s\n", err.msg, *err.cause ? ": " : "", err.cause);
+        return 1;
+    }
+    cfg->announce = true;
+    start_engine(&k);
+    start_server(&k);
+    int status = watch(&k);
+    cay_house_close(&k.house);
+    return status;
+}
+
+/* ---- down ---- */
+
+static int ask_down(struct keeper *k, struct cay_error *err)
+{
+    char path[64];
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_DOWN};
+    struct cay_engine_reply reply;
+    snprintf(path, sizeof path, "/proc/self/fd/%d/engine.sock", k->house.run_fd);
+    CAY_AUTO_FD int sock = cay_packet_connect(path);
+    if (sock < 0 || cay_packet_send(sock, &rq, sizeof rq, NULL, 0, NULL, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach the engine");
+    struct pollfd fd = {.fd = sock, .events = POLLIN};
+    if (poll(&fd, 1, 60000) <= 0 ||
+        cay_packet_recv(sock, &reply, sizeof reply, NULL, 0, NULL) != sizeof reply)
+        return cay_fail(err, CAY_ERR_TIMEOUT, "the engine did not end every sandbox in 60 s");
+    return reply.code < 0 ? cay_fail(err, reply.code, "%s", reply.msg) : 0;
+}
+
+int cay_supervisor_down(const char *data_dir)
+{
+    struct cay_error err;
+    struct keeper k;
+    struct cay_config cfg = {.data = data_dir, .data_fd = -1, .listen_fd = -1};
+
+    cay_log_init("supervisor");
+    int pid = cay_house_read_pid(data_dir, "supervisor");
+    int r = access(data_dir, F_OK) < 0
+                ? cay_fail_errno(&err, CAY_ERR_NOT_FOUND, "no data directory %s", data_dir)
+                : 0;
+    if (r == 0) {
+        /* Whoever holds the lock is asked to go first; nobody does: nothing was running. */
+        k = (struct keeper){.cfg = &cfg};
+        r = cay_house_open(&k.house, &cfg, 0, &err);
+        if (r == CAY_ERR_CONFLICT && pid > 0) {
+            cay_house_close(&k.house);
+            (void)kill(pid, SIGTERM);
+            r = cay_house_open(&k.house, &cfg, DRAIN_MS + 3000, &err);
+        }
+    }
+    if (r == 0) {
+        start_engine(&k);
+        r = ask_down(&k, &err);
+        end_child(k.engine, SIGTERM, 5000);
+        cay_house_close(&k.house);
+    }
+    if (r < 0)
+        fprintf(stderr, "cay down: %s%s%s\n", err.msg, *err.cause ? ": " : "", err.cause);
+    return r < 0;
+}
