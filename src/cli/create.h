@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `create` and `run` both take to describe a sandbox. */
+#pragma once
+#include "cli/remote.h"
+
+struct cay_create_options {
+    struct cay_remote_options remote;
+    const char *image, *name, *start, *user, *workdir;
+    double cpus;
+    int64_t memory_bytes, timeout_ms;
+    struct cay_pairs env;
+    struct cay_strs labels;
+    bool no_network, persistent;
+};
+
+#define CAY_CREATE_AT(member) offsetof(struct cay_create_options, member)
+#define CAY_CREATE_OPTIONS                                                                         \
+    {CAY_OPTION_STRING, "image", CAY_CREATE_AT(image), .arg = "NAME", .help = "image to run"},     \
+        {CAY_OPTION_STRING, "name", CAY_CREATE_AT(name), .arg = "NAME",                            \
+         .help = "its name; made up when not given"},                                              \
+        {CAY_OPTION_NUMBER, "cpus", CAY_CREATE_AT(cpus), .arg = "N",                               \
+         .help = "at most this many cores, like 0.5"},                                             \
+        {CAY_OPTION_SIZE,                                                                          \
+         "memory",                                                                                 \
+         CAY_CREATE_AT(memory_bytes),                                                              \
+         'm',                                                                                      \
+         .arg = "SIZE",                                                                            \
+         .help = "at most this much memory, like 512m"},                                           \
+        {CAY_OPTION_PAIRS,   "env",                                                                \
+         CAY_CREATE_AT(env), 'e',                                                                  \
+         .arg = "KEY=VALUE", .help = "variable inside; KEY alone takes our own value"},            \
+        {CAY_OPTION_LIST, "label", CAY_CREATE_AT(labels), 'l', .arg = "TEXT", .help = "label"},    \
+        {CAY_OPTION_STRING,   "user",                                                              \
+         CAY_CREATE_AT(user), 'u',                                                                 \
+         .arg = "USER",       .help = "who runs commands inside"},                                 \
+        {CAY_OPTION_STRING,      "workdir",                                                        \
+         CAY_CREATE_AT(workdir), 'w',                                                              \
+         .arg = "DIR",           .help = "where commands begin"},                                  \
+    {                                                                                              \
+        CAY_OPTION_FLAG, "no-network", CAY_CREATE_AT(no_network),                                  \
+            .help = "no way out of the sandbox"                                                    \
+    }
+
+/* Creates it; timeout_ms < 0 leaves the server's default, 0 is never. name stands over o->name. */
+int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const char *name,
+               int64_t timeout_ms, const struct cay_json **out, struct cay_error *err);

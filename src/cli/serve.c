@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay serve, cay down: the server on this machine. */
+#include "cli/serve.h"
+#include "base/crash.h"
+#include "cli/cli.h"
+#include "model/limits.h"
+#include "supervisor/supervisor.h"
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct cay_serve_options, member)
+#define RATE_MAX 1000000000
+
+struct down_options {
+    const char *data;
+};
+
+static const char *const auth_kinds[] = {"off", "keys", "jwt", NULL};
+static const char *const auth_built[] = {"off", NULL}; /* what this build can enforce */
+
+const struct cay_option cay_serve_table[] = {
+    {CAY_OPTION_STRING, "data", AT(config.data), .arg = "DIR", .help = "where all is kept",
+     .variable = "CAY_DATA", .otherwise = "/var/lib/cay"},
+    {CAY_OPTION_STRING, "listen", AT(config.listen), .arg = "ADDR:PORT",
+     .help = "where to listen; port 0 picks one", .variable = "CAY_LISTEN",
+     .otherwise = "127.0.0.1:3000"},
+    {CAY_OPTION_STRING, "provider", AT(config.provider), .arg = "NAME",
+     .help = "what sandboxes run on", .variable = "CAY_PROVIDER", .otherwise = "native"},
+    {CAY_OPTION_STRING, "store", AT(config.store), .arg = "NAME", .help = "where records are kept",
+     .variable = "CAY_STORE", .otherwise = "sqlite"},
+    {CAY_OPTION_STRING, "images", AT(config.images), .arg = "DIR",
+     .help = "image store; by default images/ in the data directory", .variable = "CAY_IMAGES"},
+    {CAY_OPTION_STRING, "rate-limit", AT(rate_limit), .arg = "N/SECONDS|off",
+     .help = "requests of one client in so many seconds", .variable = "CAY_RATE_LIMIT",
+     .otherwise = "1000/60"},
+    {CAY_OPTION_STRING, "auth", AT(config.auth), .arg = "off|keys|jwt", .help = "who may call",
+     .variable = "CAY_AUTH", .otherwise = "off", .choices = auth_kinds},
+    {CAY_OPTION_STRING, "docker-host", AT(config.docker_host), .arg = "URL",
+     .help = "the Docker Engine, for that provider", .variable = "CAY_DOCKER_HOST"},
+    {CAY_OPTION_STRING, "user", AT(config.user), .arg = "NAME",
+     .help = "whom the server runs as; by default cay, or a number when there is no such user",
+     .variable = "CAY_USER"},
+    {CAY_OPTION_SIZE, "log-head", AT(config.log_head_bytes), .arg = "SIZE",
+     .help = "kept from the beginning of each command's output", .variable = "CAY_LOG_HEAD",
+     .otherwise = "8m", .min = 1},
+    {CAY_OPTION_SIZE, "log-tail", AT(config.log_tail_bytes), .arg = "SIZE",
+     .help = "kept from its end", .variable = "CAY_LOG_TAIL", .otherwise = "8m", .min = 1},
+    {CAY_OPTION_STRING, "config", AT(file), .arg = "FILE", .help = "options as lines: key = value",
+     .variable = "CAY_CONFIG"},
+    {CAY_OPTION_FLAG, "crash-points", AT(crash_points),
+     .help = "list the names that CAY_CRASH_AT takes, for tests, and end"},
+    CAY_OPTION_END,
+};
+
+static bool is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (strcmp(host, "localhost") == 0)
+        return true;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return (ntohl(v4.s_addr) >> 24) == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 &&
+           (IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127));
+}
+
+static bool is_address(const char *host, bool bracket)
+{
+    unsigned char any[sizeof(struct in6_addr)];
+    return bracket ? inet_pton(AF_INET6, host, any) == 1
+                   : inet_pton(AF_INET, host, any) == 1 || strcmp(host, "localhost") == 0;
+}
+
+int cay_serve_check_listen(const char *listen, bool *loopback_out, struct cay_error *err)
+{
+    char host[64];
+    uint64_t port;
+    const char *colon = strrchr(listen, ':');
+    bool bracket = listen[0] == '[' && colon > listen && colon[-1] == ']';
+    size_t trim = bracket ? 1 : 0;
+    size_t len = colon ? (size_t)(colon - listen) - 2 * trim : sizeof host;
+    if (len < sizeof host) {
+        memcpy(host, listen + trim, len);
+        host[len] = 0;
+    }
+    if (len >= sizeof host || !cay_str_u64(colon + 1, 65535, &port) || !is_address(host, bracket))
+        return cay_fail(err, CAY_ERR_INVALID,
+                        "cannot listen on %s: it must be ADDR:PORT, like 127.0.0.1:3000", listen);
+    *loopback_out = is_loopback(host);
+    return 0;
+}
+
+int cay_serve_rate_limit(const char *text, int64_t *requests_out, int64_t *seconds_out,
+                         struct cay_error *err)
+{
+    char requests[24];
+    uint64_t n, seconds;
+    const char *slash = strchr(text, '/');
+    if (strcmp(text, "off") == 0) {
+        *requests_out = 0;
+        *seconds_out = 1;
+        return 0;
+    }
+    if (!slash || (size_t)(slash - text) >= sizeof requests)
+        return cay_fail(err, CAY_ERR_INVALID, "rate limit %s is neither N/SECONDS nor off", text);
+    cay_str_copy(requests, (size_t)(slash - text) + 1, text);
+    if (!cay_str_u64(requests, RATE_MAX, &n) || !cay_str_u64(slash + 1, 86400, &seconds) || !n ||
+        !seconds)
+        return cay_fail(err, CAY_ERR_INVALID, "rate limit %s is neither N/SECONDS nor off", text);
+    *requests_out = (int64_t)n;
+    *seconds_out = (int64_t)seconds;
+    return 0;
+}
+
+/* An option that is taken but not enforced would be an open door with a lock painted on it. */
+static bool can_enforce(const char *auth)
+{
+    for (const char *const *kind = auth_built; *kind; kind++)
+        if (strcmp(*kind, auth) == 0)
+            return true;
+    return false;
+}
+
+int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err)
+{
+    bool loopback = false;
+    struct cay_config *cfg = &o->config;
+    int r = cay_serve_check_listen(cfg->listen, &loopback, err);
+    if (r >= 0)
+        r = cay_serve_rate_limit(o->rate_limit, &cfg->rate_limit, &cfg->rate_seconds, err);
+    if (r < 0)
+        return r;
+    if (!can_enforce(cfg->auth))
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "authentication by %s is not in this build",
+                        cfg->auth);
+    if (!loopback && strcmp(cfg->auth, "off") == 0)
+        return cay_fail(err, CAY_ERR_INVALID,
+                        "will not listen on %s without authentication: anyone who reaches it could "
+                        "run code here; use a loopback address or --auth",
+                        cfg->listen);
+    if (strcmp(cfg->provider, "native") == 0 && !root)
+        return cay_fail(err, CAY_ERR_FORBIDDEN,
+                        "the native engine needs root; try `sudo cay serve`");
+    return 0;
+}
+
+static const char *config_file(struct cay_arena *a, const void *values)
+{
+    (void)a;
+    return ((const struct cay_serve_options *)values)->file;
+}
+
+static int serve(struct cay_cli *cli, struct cay_error *err)
+{
+    struct cay_serve_options o = *(const struct cay_serve_options *)cli->options;
+    if (o.crash_points) {
+        for (const char *const *name = cay_crash_points; *name; name++)
+            puts(*name);
+        return 0;
+    }
+    o.config.data_fd = o.config.listen_fd = -1;
+    int r = cay_serve_check(&o, geteuid() == 0, err);
+    return r < 0 ? r : cay_supervisor_run(&o.config);
+}
+
+const struct cay_command cay_command_serve = {
+    .name = "serve",
+    .args = "",
+    .summary = "run the server",
+    .notes = "An option stands over its variable, that over its key in the file, that over the "
+             "default.\n"
+             "SIGTERM ends the server; sandboxes stay, and are there again at its next start.",
+    .options = cay_serve_table,
+    .size = sizeof(struct cay_serve_options),
+    .file = config_file,
+    .run = serve,
+};
+
+static int down(struct cay_cli *cli, struct cay_error *err)
+{
+    const struct down_options *o = cli->options;
+    if (geteuid() != 0)
+        return cay_fail(err, CAY_ERR_FORBIDDEN, "`cay down` needs root");
+    return cay_supervisor_down(o->data);
+}
+
+static const struct cay_option down_table[] = {
+    {CAY_OPTION_STRING, "data", offsetof(struct down_options, data), .arg = "DIR",
+     .help = "the server's data directory", .variable = "CAY_DATA", .otherwise = "/var/lib/cay"},
+    CAY_OPTION_END,
+};
+
+const struct cay_command cay_command_down = {
+    .name = "down",
+    .args = "",
+    .summary = "end every sandbox of a data directory, and its engine",
+    .options = down_table,
+    .size = sizeof(struct down_options),
+    .run = down,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `cay serve` makes of its options, apart from running. */
+#pragma once
+#include "base/error.h"
+#include "cli/options.h"
+#include "model/config.h"
+
+struct cay_serve_options {
+    struct cay_config config;
+    const char *file;
+    const char *rate_limit; /* N/SECONDS or off */
+    bool crash_points;
+};
+
+extern const struct cay_option cay_serve_table[];
+
+/* ADDR:PORT, [ADDR]:PORT or localhost:PORT. */
+int cay_serve_check_listen(const char *listen, bool *loopback_out, struct cay_error *err);
+int cay_serve_rate_limit(const char *text, int64_t *requests_out, int64_t *seconds_out,
+                         struct cay_error *err);
+/* Refuses what would be unsafe or cannot work: an open port without authentication, a kind of
+ * authentication that this build has not, the native engine without root. */
+int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err);
