@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# What people and CI type. The build itself is meson's; what a target does beyond one line is in tools/.
+#
+#   make            packages that are missing, then build/cay and build/cay-init
+#   make run        the server in the foreground      DATA=./data LISTEN=127.0.0.1:3000
+#   make test       every test; the last line is `N passed, N failed`      SUITES="unit e2e"
+#   make bench      figures side by side with other systems, and build/bench.json
+#   make check      format, layers, sizes, headers, words
+#   make asan tsan  unit tests under the sanitizers
+#   make fuzz       every fuzzer for FUZZ_SECONDS=60
+#   make install    PREFIX=/usr/local DESTDIR=
+
+DATA ?= $(CURDIR)/data
+LISTEN ?= 127.0.0.1:3000
+SERVE ?=
+# Shared by all test runs on this machine, so that the images are made once.
+TEST_IMAGES := $(or $(CAY_IMAGES),/var/cache/cay-images)
+SUITES ?=
+FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+# Of these alone: `make run` keeps its images with its data.
+test bench: export CAY_IMAGES := $(TEST_IMAGES)
+
+share = $(DESTDIR)$(PREFIX)/share/cay
+
+.PHONY: build packages run test images bench check format asan tsan fuzz install clean
+.DEFAULT_GOAL := build
+# Two of these at once would only fight for the same build directory.
+.NOTPARALLEL:
+
+build: packages build/build.ninja
+	@ninja -C build --quiet
+
+packages:
+	@tools/packages build
+
+build/build.ninja:
+	@tools/setup build
+
+run: build
+	@tools/packages image
+	@tools/run $(DATA) $(LISTEN) $(SERVE)
+
+images:
+	@tools/packages image
+	@for recipe in busybox node-20-bookworm; do \
+	    tools/image-build recipes/$$recipe $(TEST_IMAGES) || exit 1; done
+
+test: build images
+	@tools/packages test
+	@tools/test build $(SUITES)
+
+bench: build images
+	@bench/run
+
+# Of the programs only cay-init is built, and without sanitizer: it is static, and the tests drive it.
+asan: packages
+	@tools/sanitize address,undefined build-asan
+
+tsan: packages
+	@tools/sanitize thread build-tsan
+
+fuzz: packages
+	@tools/packages fuzz
+	@CC=clang tools/setup build-fuzz -Dfuzz=true -Db_lundef=false -Db_sanitize=address,undefined \
+	    -Dc_args=-fsanitize=fuzzer-no-link
+	@ninja -C build-fuzz --quiet $$(find src -name '*_fuzz.c' -printf '%f\n' | sed 's/\.c$$//')
+	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+check:
+	@tools/packages build check
+	@tools/check
+
+format:
+	@tools/packages check
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs -r clang-format -i
+
+install: build
+	install -D -m 0755 build/cay $(DESTDIR)$(PREFIX)/bin/cay
+	install -D -m 0755 build/cay-init $(DESTDIR)$(PREFIX)/libexec/cay/cay-init
+	install -D -m 0755 tools/image-build $(share)/tools/image-build
+	install -d $(share)/recipes
+	install -m 0644 recipes/* $(share)/recipes/
+
+clean:
+	rm -rf build build-asan build-tsan build-fuzz
