@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: one server per module, clean between tests; a fresh one where it will be killed."""
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.register_assert_rewrite("harness")
+
+from harness.server import CAY, Server  # noqa: E402
+
+TEST_S = 90  # no test may take longer, unless it is marked with `limit(seconds)`
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "limit(seconds): a bound other than the usual one")
+    config.addinivalue_line("markers", "slow: only with CAY_SLOW=1")
+
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("CAY_SLOW"):
+        return
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason="set CAY_SLOW=1"))
+
+
+def pytest_sessionstart(session):
+    if os.geteuid() != 0:
+        pytest.exit("these tests make real sandboxes and need root", 4)
+    if not os.access(CAY, os.X_OK):
+        pytest.exit(f"{CAY} is not there: build first, or set CAY_BUILD", 4)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    """A test that hangs fails, with the place where it hung."""
+    mark = item.get_closest_marker("limit")
+    seconds = mark.args[0] if mark else TEST_S
+
+    def late(*_):
+        raise TimeoutError(f"the test took longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """On failure the logs of the servers it used are shown."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for name, value in getattr(item, "funcargs", {}).items():
+            if isinstance(value, Server) and os.path.exists(value.log_path):
+                report.sections.append((f"log of {name}", value.log()))
+
+
+@pytest.fixture(scope="module")
+def shared_server():
+    server = Server()
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(shared_server):
+    """The module's server; after the test only sandboxes with the label `module` are left."""
+    yield shared_server
+    client, kept = shared_server.client(), 0
+    for sandbox in client.get("/sandbox", per_page=1000).json()["sandboxes"]:
+        if "module" in sandbox["labels"]:
+            kept += 1
+            continue
+        answer = client.delete(f"/sandbox/{sandbox['id']}")
+        assert answer.status == 200, answer
+    client.close()
+    assert len(shared_server.inits()) == kept
+
+
+@pytest.fixture
+def client(server):
+    client = server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def box(client):
+    """A sandbox as most callers make it: with a name and nothing else."""
+    return client.create("box")
+
+
+@pytest.fixture
+def fresh():
+    """Makes servers that nobody else uses; all are closed, and looked after for leaks."""
+    made = []
+
+    def make(*args, **options):
+        server = Server(*args, **options)
+        made.append(server)
+        return server
+
+    yield make
+    for server in made:
+        server.close()

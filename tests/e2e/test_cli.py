@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line, as its users type it."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness.numbered import lines, script
+from harness.server import CAY
+from harness.wait import until
+
+
+@pytest.fixture
+def cay(server):
+    def run(*args, stdin=None, env=None, timeout=30):
+        return subprocess.run([CAY, *args], capture_output=True, text=True, timeout=timeout, input=stdin,
+                              env={**os.environ, "CAY_URL": server.url, **(env or {})})
+
+    return run
+
+
+def test_run(cay, client):
+    done = cay("run", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
+    assert client.names() == [], "removed afterwards"
+
+
+def test_run_keeps(cay, client):
+    done = cay("run", "--keep", "--name", "kept", "--", "sh", "-c", "echo hi > /workspace/x")
+    assert done.returncode == 0, done
+    assert client.names() == ["kept"] and client.sh("kept", "cat /workspace/x") == "hi\n"
+
+
+def test_run_streams(server):
+    process = subprocess.Popen([CAY, "run", "--", "sh", "-c", "echo first; sleep 2; echo last"], text=True,
+                               stdout=subprocess.PIPE, env={**os.environ, "CAY_URL": server.url})
+    began = time.monotonic()
+    assert process.stdout.readline() == "first\n" and time.monotonic() - began < 1.5
+    assert process.communicate()[0] == "last\n" and process.returncode == 0
+
+
+def test_run_interrupted_leaves_nothing(server, client):
+    process = subprocess.Popen([CAY, "run", "--", "sh", "-c", "echo up; sleep 1000"], text=True, stdout=subprocess.PIPE,
+                               env={**os.environ, "CAY_URL": server.url})
+    assert process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) != 0
+    until(lambda: client.names() == [], "the sandbox goes with it")
+    process.stdout.close()
+
+
+def test_create_exec_and_the_rest(cay, client):
+    done = cay("create", "--name", "made", "--cpus", "0.5", "--memory", "256m", "--env", "A=1", "--label", "x",
+               "--timeout", "5m", "--start", "echo from start; sleep 1000")
+    sandbox = client.sandbox("made")
+    assert (done.returncode, done.stdout) == (0, sandbox["id"] + "\n"), done
+    assert (sandbox["cpuCores"], sandbox["memoryGB"], sandbox["labels"], sandbox["timeoutMinutes"]) == (0.5, 0.25, ["x"], 5)
+
+    done = cay("exec", "made", "--", "sh", "-c", "echo $A; exit 7")
+    assert (done.returncode, done.stdout) == (7, "1\n"), done
+    done = cay("exec", "--user", "root", "--cwd", "/usr", "--env", "B=2", "made", "--", "sh", "-c", "id -u; pwd; echo $B")
+    assert (done.returncode, done.stdout) == (0, "0\n/usr\n2\n"), done
+    assert cay("exec", "made", "--", "no-such").returncode == 127
+    assert cay("exec", "made", "--", "sh", "-c", "kill -9 $$").returncode == 137
+    assert cay("exec", "--timeout", "300ms", "made", "--", "sleep", "60").returncode in (124, 143)
+
+    table = cay("ls")
+    assert table.returncode == 0 and "made" in table.stdout and "RUNNING" in table.stdout
+    listed = json.loads(cay("ls", "--json").stdout)
+    assert [s["name"] for s in listed["sandboxes"]] == ["made"]
+
+    inspected = json.loads(cay("inspect", "made", "--json").stdout)
+    assert inspected["id"] == sandbox["id"]
+    assert cay("inspect", sandbox["id"]).returncode == 0
+
+    until(lambda: cay("logs", "made").stdout == "from start\n", "its log")
+    assert cay("stop", "made").returncode == 0 and client.sandbox("made")["status"] == "STOPPED"
+    assert cay("exec", "made", "--", "true").returncode == 125, "cay's own failure"
+    assert cay("start", "made").returncode == 0 and client.sandbox("made")["status"] == "RUNNING"
+    assert cay("rm", "made").returncode == 0 and client.names() == []
+
+
+def test_exec_takes_stdin(cay, client, box):
+    assert cay("exec", "--stdin", "box", "--", "cat", stdin="typed\n").stdout == "typed\n"
+    assert cay("exec", "box", "--", "cat", stdin="not asked for").stdout == ""
+
+
+def test_exec_detached(cay, client, box):
+    ident = cay("exec", "--detach", "box", "--", "sh", "-c", "echo $$; exec sleep 1000").stdout.strip()
+    assert client.execution("box", ident)["status"] == "running" and ident in cay("ps", "box").stdout
+    assert cay("kill", "box", ident).returncode == 0
+    until(lambda: client.execution("box", ident)["status"] == "exited", "it is killed")
+    assert client.execution("box", ident)["exitCode"] == 137
+
+
+def test_exec_survives_a_restart_of_the_server(fresh):
+    server = fresh().start()
+    server.client().create("box")
+    process = subprocess.Popen([CAY, "exec", "box", "--", "sh", "-c", script(30, 0.1, 5)], text=True, stdout=subprocess.PIPE,
+                               env={**os.environ, "CAY_URL": server.url})
+    assert process.stdout.readline() == "line 0\n"
+    server.kill("all")
+    server.recover()
+    rest = process.communicate(timeout=30)[0]
+    assert "line 0\n" + rest == lines(30).decode() and process.returncode == 5
+
+
+def test_logs_follow(cay, server, client):
+    client.create("talker", startCommand="i=0; while [ $i -lt 5 ]; do echo tick $i; i=$((i+1)); sleep 0.1; done")
+    done = cay("logs", "-f", "talker")
+    assert done.stdout == "".join(f"tick {i}\n" for i in range(5))
+
+
+def test_errors_are_sentences(cay, client, box):
+    for args, word in ((["inspect", "nobody"], "sandbox not found"), (["rm", "nobody"], "sandbox not found"),
+                       (["exec", "nobody", "--", "true"], "sandbox not found"),
+                       (["create", "--name", "box"], "box"), (["create", "--name", "Not Good"], "name")):
+        done = cay(*args)
+        assert done.returncode not in (0, -6, -11) and word in done.stderr and done.stdout == "", (args, done)
+        assert "{" not in done.stderr and len(done.stderr.strip().splitlines()) <= 3
+
+
+def test_no_server(cay):
+    for verb in (["ls"], ["run", "--", "true"], ["exec", "x", "--", "true"], ["logs", "x"]):
+        done = cay(*verb, env={"CAY_URL": "http://127.0.0.1:1"})
+        assert done.returncode not in (0, -6, -11)
+        assert "127.0.0.1:1" in done.stderr and "cay serve" in done.stderr, done
+
+
+def test_usage(cay):
+    assert cay("version").stdout.strip() and cay("version").returncode == 0
+    assert "version" in json.loads(cay("version", "--json").stdout)
+    help_text = cay("help").stdout or cay("--help").stdout
+    for verb in "serve run create ls inspect exec logs stop start rm down version doctor".split():
+        assert verb in help_text, verb
+    for args in ([], ["nonsense"], ["exec"], ["rm"], ["ls", "--nonsense"]):
+        done = cay(*args)
+        assert done.returncode not in (0, -6, -11) and done.stderr or not args, (args, done)
+
+
+def test_doctor(cay):
+    done = cay("doctor")
+    assert done.returncode == 0, done
+    assert isinstance(json.loads(cay("doctor", "--json").stdout), (dict, list))
+
+
+def test_serve_needs_root(server, tmp_path):
+    binary = tmp_path / "cay"
+    binary.write_bytes(open(CAY, "rb").read())
+    binary.chmod(0o755)
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.as_posix().startswith("/tmp/"):
+            directory.chmod(0o755)
+    done = subprocess.run([str(binary), "serve", "--data", "/tmp/cay-not-root"], capture_output=True, text=True,
+                          timeout=20, user=65534, group=65534, extra_groups=[])
+    assert done.returncode != 0 and "root" in done.stderr, done

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server as a program: health, several beside each other, draining, signals."""
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from harness import proc
+from harness.server import CAY, IMAGES, NotReady
+from harness.wait import until
+
+
+def test_health(client):
+    answer = client.get("/health")
+    health = answer.json()
+    assert answer.status == 200 and health["status"] in ("healthy", "degraded")
+    assert health["version"] and health["provider"]["name"] == "native" and health["provider"]["version"]
+    assert health["store"]
+    if health["status"] == "degraded":
+        assert all(p["what"] and p["why"] and p["fix"] for p in health["provider"]["problems"])
+
+
+def test_health_while_the_engine_is_away(fresh):
+    server = fresh().start()
+    client = server.client()
+    server.kill("engine", signal.SIGSTOP)
+    try:
+        def unhealthy():
+            answer = server.client(timeout=30).get("/health")
+            return answer if answer.status == 503 else None
+
+        answer = until(unhealthy, "health says so", 40, 0.2)
+        health = answer.json()
+        assert health["status"] == "unhealthy"
+        problem = health["provider"]["problems"][0]
+        assert problem["what"] and problem["why"] and problem["fix"]
+    finally:
+        server.kill("engine", signal.SIGCONT)
+    until(lambda: client.get("/health").status == 200, "healthy again")
+
+
+def test_roles_and_rights(server, client):
+    pids = server.pids()
+    assert all(pids.values()), pids
+    uid = {role: proc.text(pid, "status").split("Uid:")[1].split()[0] for role, pid in pids.items()}
+    assert uid["supervisor"] == uid["engine"] == "0" and uid["server"] != "0"
+    status = proc.text(pids["server"], "status")
+    for line in status.splitlines():
+        if line.startswith(("CapPrm", "CapEff", "CapInh", "CapAmb")):
+            assert int(line.split()[1], 16) == 0, line
+    assert "NoNewPrivs:\t1" in status
+
+
+def test_store_is_readable_by_others(server, client, box):
+    import json
+    import sqlite3
+
+    db = sqlite3.connect(f"file:{server.data}/cay.db?mode=ro", uri=True)
+    row = db.execute("select account_id, name, status, meta_data, deleted_at from sandboxes where id = ?",
+                     (box["id"],)).fetchone()
+    assert row[:3] == ("local", "box", "RUNNING") and row[4] is None
+    meta = json.loads(row[3])
+    assert (meta["sandbox_id"], meta["status"]) == (box["id"], "RUNNING") and meta["created_at"] and meta["config"]
+    client.delete("/sandbox/box")
+    status, meta, deleted = db.execute("select status, meta_data, deleted_at from sandboxes where id = ?",
+                                       (box["id"],)).fetchone()
+    assert status == json.loads(meta)["status"] == "TERMINATED" and deleted
+    db.close()
+
+
+def test_data_directory_is_closed(server, box):
+    top = Path(server.data).stat()
+    assert top.st_mode & 0o7777 == 0o1771 and top.st_uid == 0
+    for path in Path(server.data).rglob("*"):
+        if path.is_file() and not path.is_symlink() and "images" not in path.parts and "boxes" not in path.parts:
+            if path.name.startswith("cay.db"):
+                continue
+            mode = path.stat().st_mode
+            assert not mode & 0o002, f"{path} is writable by all"
+
+
+def test_side_by_side(fresh):
+    one, two = fresh().start(), fresh().start()
+    a, b = one.client(), two.client()
+    assert one.url != two.url
+    first, second = a.create("same-name"), b.create("same-name")
+    assert first["id"] != second["id"] and a.names() == b.names() == ["same-name"]
+    assert b.get(f"/sandbox/{first['id']}").status == 404
+    a.sh("same-name", "echo one > /workspace/x")
+    assert b.exec("same-name", ["cat", "/workspace/x"])["exitCode"] != 0
+    assert one.instance() != two.instance()
+    one.stop()
+    assert one.down().returncode == 0
+    assert b.sandbox("same-name")["status"] == "RUNNING" and b.sh("same-name", "echo hi") == "hi\n"
+    assert len(two.inits()) == 1 and one.inits() == []
+
+
+def test_second_server_on_the_same_data_is_refused(server, client, box):
+    done = subprocess.run([CAY, "serve", "--data", server.data, "--listen", "127.0.0.1:0", "--images", IMAGES],
+                          capture_output=True, text=True, timeout=20)
+    assert done.returncode != 0 and "ready" not in done.stdout
+    assert server.data in done.stderr and len(done.stderr.strip().splitlines()) <= 3, done.stderr
+    assert client.sandbox("box")["status"] == "RUNNING"
+
+
+def test_taken_port_is_told(server, fresh):
+    second = fresh()
+    second.listen = server.listen
+    try:
+        second.start()
+    except NotReady as e:
+        assert e.code not in (0, None) and server.listen.split(":")[1] in str(e) and "use" in str(e)
+    else:
+        raise AssertionError("two servers on one port")
+
+
+def test_other_addresses_need_authentication(fresh):
+    server = fresh()
+    server.listen = "0.0.0.0:0"
+    try:
+        server.start()
+    except NotReady as e:
+        assert e.code not in (0, None) and "auth" in str(e)
+    else:
+        raise AssertionError("it listens on every address without authentication")
+
+
+def test_bad_options_are_told(tmp_path):
+    usual = ["--data", str(tmp_path / "data"), "--images", IMAGES, "--listen", "127.0.0.1:0"]
+    for args in (["--nonsense"], ["--listen", "nowhere"], ["--provider", "magic"], ["--store", "magic"],
+                 ["--rate-limit", "nonsense"], ["--auth", "magic"], ["--data"]):
+        done = subprocess.run([CAY, "serve", *usual, *args], capture_output=True, text=True, timeout=20)
+        assert done.returncode not in (0, -11, -6) and "ready" not in done.stdout, (args, done)
+        assert args[-1].lstrip("-") in done.stderr, (args, done)
+
+
+def test_drain_leaves_sandboxes(fresh):
+    """F-41: a hundred requests wait for their commands, then SIGTERM."""
+    server = fresh().start()
+    client = server.client()
+    client.create("kept")
+    before = client.sandbox("kept")
+    statuses, ids = [], []
+
+    def wait_for_command():
+        mine = server.client()
+        try:
+            answer = mine.post("/sandbox/kept/exec", {"command": "sleep 12; echo late"})
+            statuses.append(answer.status)
+            ids.append(answer.json()["id"])
+        except OSError as e:
+            statuses.append(repr(e))
+
+    threads = [threading.Thread(target=wait_for_command) for _ in range(100)]
+    for t in threads:
+        t.start()
+    until(lambda: client.sh("kept", "pgrep -c sleep") == "100\n", "all hundred run", 20)
+    began = time.monotonic()
+    assert server.stop(timeout=15) == 0
+    assert time.monotonic() - began <= 11
+    for t in threads:
+        t.join()
+    assert statuses == [202] * 100, "on drain a deferred execution is answered with its id"
+    assert len(server.inits()) == 1
+
+    server.start()
+    client = server.client()
+    after = client.sandbox("kept")
+    assert (after["status"], after["startedAt"]) == ("RUNNING", before["startedAt"])
+    assert after["uptimeMs"] > before["uptimeMs"]
+    for ident in ids[:5]:
+        ended = until(lambda: (e := client.execution("kept", ident))["status"] != "running" and e, "it ends", 20, 0.1)
+        assert (ended["status"], ended["exitCode"]) == ("exited", 0)
+        assert client.output("kept", ident) == b"late\n"
+
+
+def test_second_sigterm_ends_at_once(fresh):
+    server = fresh().start()
+    client = server.client()
+    client.create("kept")
+    stream = client.events("POST", "/sandbox/kept/exec", {"command": "echo x; sleep 1000"})
+    next(stream.events())
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    if server.process.poll() is None:
+        server.process.send_signal(signal.SIGTERM)
+    server.process.wait(3)
+    assert time.monotonic() - began < 3
+    stream.close()
+    server.process = None
+    assert len(server.inits()) == 1
+
+
+def test_down_with_the_server_running(fresh):
+    server = fresh().start()
+    client = server.client()
+    for i in range(3):
+        client.create(f"b{i}", startCommand="sleep 1000")
+    done = server.down()
+    assert done.returncode == 0, done
+    assert server.inits() == [] and server.sandbox_processes() == []
+
+
+def test_down_without_a_server(fresh):
+    server = fresh().start()
+    server.client().create("left")
+    server.stop()
+    assert len(server.inits()) == 1
+    assert server.down().returncode == 0 and server.inits() == []
+    assert server.down().returncode == 0, "again is no error"
+    client = server.start().client()
+    assert all(s["status"] != "RUNNING" for s in client.get("/sandbox").json()["sandboxes"])
+
+
+def test_logs_hold_no_secret(server, client):
+    client.create("secretive", environmentVars={"API_KEY": "hunter2-in-env"})
+    client.exec("secretive", "echo hunter2-in-exec", env={"X": "hunter2-in-exec-env"}, stdin="hunter2-in-stdin")
+    assert "hunter2" not in Path(server.log_path).read_text()

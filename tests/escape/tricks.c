@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attempts that take more than one system call. */
+#include "escape.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static long sys(long result)
+{
+    return result < 0 ? -errno : result;
+}
+
+static long reap(long pid)
+{
+    if (pid == 0)
+        _exit(0);
+    if (pid > 0)
+        waitpid((pid_t)pid, NULL, __WALL);
+    return pid < 0 ? -errno : 0;
+}
+
+static long do_clone(long flag)
+{
+    return reap(syscall(SYS_clone, flag | SIGCHLD, 0, 0, 0, 0));
+}
+
+static long do_clone3(long flag)
+{
+    struct {
+        uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls;
+    } args = {.flags = (uint64_t)flag, .exit_signal = SIGCHLD};
+    return reap(syscall(SYS_clone3, &args, sizeof(args)));
+}
+
+static long do_setns(long which)
+{
+    static const char *const names[] = {"mnt", "user", "net", "pid", "uts", "ipc", "cgroup"};
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/ns/%s", which >= 100 ? 1 : (int)getpid(),
+             names[which % 100]);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : sys(setns(fd, 0));
+}
+
+static long do_setns_pidfd(long pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    return fd < 0 ? -errno : sys(setns(fd, CLONE_NEWNS));
+}
+
+static long vm_read_1(long unused)
+{
+    (void)unused;
+    char byte;
+    struct iovec here = {&byte, 1}, there = {(void *)0x400000, 1};
+    return sys(process_vm_readv(1, &here, 1, &there, 1, 0));
+}
+
+static long pidfd_getfd_1(long unused)
+{
+    (void)unused;
+    int fd = (int)syscall(SYS_pidfd_open, 1, 0);
+    return fd < 0 ? -errno : sys(syscall(SYS_pidfd_getfd, fd, 0, 0));
+}
+
+static long file_of_1(long index)
+{
+    static const char *const names[] = {"environ", "mem", "maps", "auxv", "stack", "syscall", "io"};
+    char path[64], byte;
+    snprintf(path, sizeof(path), "/proc/1/%s", names[index]);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    return read(fd, &byte, 1) <= 0 ? -EACCES : 1; /* empty tells nothing */
+}
+
+static long link_of_1(long index)
+{
+    static const char *const names[] = {"root", "cwd", "exe", "fd/0", "ns/mnt", "ns/user"};
+    char path[64], target[256];
+    snprintf(path, sizeof(path), "/proc/1/%s", names[index]);
+    return sys(readlink(path, target, sizeof(target)));
+}
+
+static long fds_of_1(long unused)
+{
+    (void)unused;
+    return sys(open("/proc/1/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
+
+static long oom_score_1(long unused)
+{
+    (void)unused;
+    return sys(open("/proc/1/oom_score_adj", O_WRONLY | O_CLOEXEC));
+}
+
+static long do_settimeofday(long unused)
+{
+    (void)unused;
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    return sys(syscall(SYS_settimeofday, &now, NULL));
+}
+
+static long do_clock_settime(long unused)
+{
+    (void)unused;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return sys(syscall(SYS_clock_settime, CLOCK_REALTIME, &now));
+}
+
+static long raise_nofile(long unused)
+{
+    (void)unused;
+    struct rlimit now;
+    getrlimit(RLIMIT_NOFILE, &now);
+    now.rlim_max += 1;
+    return sys(setrlimit(RLIMIT_NOFILE, &now));
+}
+
+static long tiocsti(long request)
+{
+    char name[64], byte = 'x';
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (master < 0 || grantpt(master) < 0 || unlockpt(master) < 0 ||
+        ptsname_r(master, name, sizeof(name)))
+        return -EPERM;
+    (void)setsid();
+    int tty = open(name, O_RDWR);
+    if (tty < 0)
+        return -EPERM;
+    return sys(ioctl(tty, (unsigned long)request, &byte));
+}
+
+static long int80(long number)
+{
+#if defined(__x86_64__)
+    long result;
+    __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(0), "c"(0), "d"(0) : "memory");
+    return result;
+#else
+    (void)number;
+    return -ENOSYS;
+#endif
+}
+
+static long set_uid(long uid)
+{
+    return getuid() == (uid_t)uid ? -EPERM : sys(syscall(SYS_setresuid, uid, uid, uid));
+}
+
+/* Root inside may take any id of the sandbox, that of pid 1 included; it must not help. */
+static long as_init(long what)
+{
+    struct rlimit none = {0, 0};
+    struct sched_param param = {0};
+    if (syscall(SYS_setresgid, 65535, 65535, 65535) < 0 ||
+        syscall(SYS_setresuid, 65535, 65535, 65535) < 0)
+        return -errno;
+    if (what == 0)
+        return sys(prlimit(1, RLIMIT_NOFILE, &none, NULL));
+    if (what == 1)
+        return sys(ptrace(PTRACE_SEIZE, 1, NULL, NULL));
+    if (what == 2)
+        return sys(open("/proc/1/mem", O_RDONLY | O_CLOEXEC));
+    return sys(sched_setscheduler(1, SCHED_IDLE, &param));
+}
+
+static long set_groups(long unused)
+{
+    (void)unused;
+    gid_t group = 0;
+    return getuid() == 0 ? -EPERM : sys(syscall(SYS_setgroups, 1, &group));
+}
+
+static long lacks_no_new_privs(long unused)
+{
+    (void)unused;
+    return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? -EPERM : 1;
+}
+
+static long leaked(long unused)
+{
+    (void)unused;
+    return inherited[0] ? 1 : -EBADF;
+}
+
+static long ok_fork(long unused)
+{
+    (void)unused;
+    return reap(fork());
+}
+
+static long ok_trace_child(long unused)
+{
+    (void)unused;
+    pid_t pid = fork();
+    if (pid == 0) {
+        long r = ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+        _exit(r < 0);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
+}
+
+/* clang-format off */
+const struct trick tricks[] = {
+    {"clone_user", do_clone, CLONE_NEWUSER},
+    {"clone_mnt", do_clone, CLONE_NEWNS},
+    {"clone_user_mnt", do_clone, CLONE_NEWUSER | CLONE_NEWNS},
+    {"clone_net", do_clone, CLONE_NEWNET},
+    {"clone3_user", do_clone3, CLONE_NEWUSER},
+    {"clone3_mnt", do_clone3, CLONE_NEWNS},
+    {"setns_mnt", do_setns, 0},
+    {"setns_user", do_setns, 1},
+    {"setns_net", do_setns, 2},
+    {"setns_cgroup", do_setns, 6},
+    {"setns_mnt_1", do_setns, 100},
+    {"setns_user_1", do_setns, 101},
+    {"setns_pid_1", do_setns, 103},
+    {"setns_pidfd_1", do_setns_pidfd, 1},
+    {"vm_read_1", vm_read_1, 0},
+    {"pidfd_getfd_1", pidfd_getfd_1, 0},
+    {"environ_1", file_of_1, 0},
+    {"mem_1", file_of_1, 1},
+    {"maps_1", file_of_1, 2},
+    {"auxv_1", file_of_1, 3},
+    {"stack_1", file_of_1, 4},
+    {"syscall_1", file_of_1, 5},
+    {"io_1", file_of_1, 6},
+    {"root_1", link_of_1, 0},
+    {"cwd_1", link_of_1, 1},
+    {"exe_1", link_of_1, 2},
+    {"fd0_1", link_of_1, 3},
+    {"ns_mnt_1", link_of_1, 4},
+    {"ns_user_1", link_of_1, 5},
+    {"fds_1", fds_of_1, 0},
+    {"oom_score_1", oom_score_1, 0},
+    {"settimeofday", do_settimeofday, 0},
+    {"clock_settime", do_clock_settime, 0},
+    {"raise_nofile", raise_nofile, 0},
+    {"tiocsti", tiocsti, 0x5412},
+    {"tioclinux", tiocsti, 0x541c},
+    {"int80_getpid", int80, 20},
+    {"int80_unshare", int80, 310},
+    {"int80_mount", int80, 21},
+    {"set_uid_0", set_uid, 0},
+    {"as_init_prlimit", as_init, 0},
+    {"as_init_ptrace", as_init, 1},
+    {"as_init_mem", as_init, 2},
+    {"as_init_sched", as_init, 3},
+    {"set_groups", set_groups, 0},
+    {"no_new_privs", lacks_no_new_privs, 0},
+    {"leaked_descriptor", leaked, 0},
+    {"ok_fork", ok_fork, 0},
+    {"ok_clone", do_clone, 0},
+    {"ok_trace_child", ok_trace_child, 0},
+    {0},
+};
+/* clang-format on */

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of each part with sandboxes and commands running: all of it is there afterwards, and true."""
+import os
+import time
+
+import pytest
+
+from harness import numbered
+from harness.numbered import lines
+from harness.wait import until
+
+ROLES = ("server", "engine", "supervisor", "all")
+COUNT = int(os.environ.get("CAY_FAULT_SANDBOXES", "50"))
+
+
+def ended(client, sandbox, ident, timeout=20):
+    return until(lambda: (e := client.execution(sandbox, ident))["status"] != "running" and e, "it ends", timeout, 0.05)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_commands_go_on(fresh, role):
+    """F-04: output complete, exit code true, uptime unbroken."""
+    server = fresh().start()
+    client = server.client()
+    before = client.create("island", startCommand="echo up; while :; do sleep 1; done", labels=["kept"])
+    ident = client.detach("island", numbered.script(50, 0.1, 6))
+    until(lambda: client.output("island", ident).count(b"\n") >= 5, "it has begun")
+    inits = server.inits()
+
+    server.kill(role)
+    server.recover()
+
+    client = server.client()
+    after = client.sandbox("island")
+    assert (after["id"], after["status"], after["startedAt"], after["labels"]) == \
+        (before["id"], "RUNNING", before["startedAt"], ["kept"])
+    assert after["uptimeMs"] >= 500 and server.inits() == inits
+    told = ended(client, "island", ident)
+    assert (told["status"], told["exitCode"], told["reason"]) == ("exited", 6, "exited"), told
+    assert client.output("island", ident) == lines(50)
+    assert client.get("/sandbox/island/logs").json()["logs"] == "up\n"
+    assert client.sh("island", "echo usable") == "usable\n"
+    stopped = client.post("/sandbox/island/stop", {"graceMs": 500}).json()
+    assert stopped["status"] == "STOPPED"
+    assert client.post("/sandbox/island/start").json()["status"] == "RUNNING"
+    assert client.delete("/sandbox/island").status == 200
+    assert server.inits() == [] and server.traces() == {}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_reader_resumes(fresh, role):
+    server = fresh().start()
+    client = server.client()
+    client.create("island")
+    ident = client.detach("island", numbered.script(30, 0.1, 6))
+    path, got, last = f"/sandbox/island/exec/{ident}/output", b"", None
+    stream = client.events("GET", path, query={"follow": "true"})
+    for event in stream.events():
+        got, last = got + event.bytes(), event.id
+        if got.count(b"\n") >= 5:
+            break
+    server.kill(role)
+    stream.close()
+    server.recover()
+    with server.client().events("GET", path, query={"follow": "true"}, headers={"Last-Event-ID": last}) as stream:
+        for event in stream.events():
+            if event.name == "stdout":
+                got += event.bytes()
+    assert event.name == "exit" and event.data["exitCode"] == 6 and got == lines(30)
+
+
+def test_ends_while_nobody_is_there(fresh):
+    """Exit, signal, timeout and OOM happen while server and engine are dead."""
+    server = fresh().start()
+    client = server.client()
+    client.create("island", memoryGB=0.125)
+    hog = "import time; time.sleep(0.8); b = bytearray(600 << 20)"
+    runs = {
+        "exit": client.detach("island", "sleep 0.8; echo done; exit 9"),
+        "signal": client.detach("island", "sleep 0.8; kill -9 $$"),
+        "timeout": client.detach("island", ["sleep", "60"], timeoutMs=1000),
+    }
+    server.kill("all")
+    time.sleep(2)
+    server.recover()
+    client = server.client()
+    told = {name: ended(client, "island", ident) for name, ident in runs.items()}
+    assert {name: (e["status"], e["exitCode"], e["reason"]) for name, e in told.items()} == {
+        "exit": ("exited", 9, "exited"), "signal": ("exited", 137, "signal"), "timeout": ("exited", 143, "timeout")}
+    assert client.output("island", runs["exit"]) == b"done\n"
+
+    killed = client.detach("island", ["python3", "-c", hog])
+    server.kill("all")
+    time.sleep(1.5)
+    server.recover()
+    told = ended(server.client(), "island", killed)
+    assert told["exitCode"] == 137 and told["reason"] in ("oom", "signal"), told
+
+
+def test_sandbox_dies_while_nobody_is_there(fresh):
+    """A pid 1 that is gone is told as such, and never as running."""
+    server = fresh().start()
+    client = server.client()
+    client.create("gone")
+    client.create("stays")
+    ident = client.detach("gone", "echo begun; sleep 1000")
+    until(lambda: client.output("gone", ident) == b"begun\n", "it has begun")
+    victim = client.sandbox("gone")["id"]
+    pids = {pid for pid in server.inits() if victim in open(f"/proc/{pid}/cgroup").read()}
+    assert len(pids) == 1, "the cgroup of a sandbox carries its id"
+    server.kill("all")
+    os.kill(pids.pop(), 9)
+    server.recover()
+    client = server.client()
+    row = client.get(f"/sandbox/{victim}").json()
+    assert row["status"] in ("STOPPED", "ERROR", "TERMINATED"), row
+    told = client.execution(victim, ident)
+    assert told["status"] in ("lost", "exited") and told["exitCode"] != 0, told
+    assert client.sandbox("stays")["status"] == "RUNNING" and client.sh("stays", "echo hi") == "hi\n"
+
+
+@pytest.mark.limit(120)
+def test_many_are_adopted(fresh):
+    """F-05."""
+    server = fresh().start()
+    client = server.client()
+    runs = {}
+    for i in range(COUNT):
+        client.create(f"box-{i}")
+        runs[f"box-{i}"] = client.detach(f"box-{i}", f"sleep 4; echo {i}; exit {i % 100}")
+    before = {s["name"]: s for s in client.get("/sandbox", per_page=1000).json()["sandboxes"]}
+    inits = sorted(server.inits())
+    assert len(inits) == COUNT
+    server.kill("all")
+    began = time.monotonic()
+    server.recover()
+    assert time.monotonic() - began < 5
+    client = server.client()
+    after = {s["name"]: s for s in client.get("/sandbox", per_page=1000).json()["sandboxes"]}
+    assert sorted(server.inits()) == inits
+    assert {n: (s["id"], s["status"], s["startedAt"]) for n, s in after.items()} == \
+        {n: (s["id"], "RUNNING", s["startedAt"]) for n, s in before.items()}
+    for i, (name, ident) in enumerate(runs.items()):
+        told = ended(client, name, ident, 30)
+        assert told["exitCode"] == i % 100 and client.output(name, ident) == f"{i}\n".encode(), (name, told)
+
+
+def test_again_and_again(fresh):
+    server = fresh().start()
+    server.client().create("island")
+    ident = server.client().detach("island", numbered.script(60, 0.1, 6))
+    for role in ("server", "engine", "server", "all", "engine", "supervisor"):
+        time.sleep(0.3)
+        server.kill(role)
+        server.recover()
+    client = server.client()
+    assert ended(client, "island", ident)["exitCode"] == 6
+    assert client.output("island", ident) == lines(60)
+    assert len(server.inits()) == 1
+
+
+def test_requests_during_a_kill_are_errors_not_lies(fresh):
+    """The engine dies while it is asked: an error or a sandbox, and nothing left of the failed."""
+    server = fresh().start()
+    client = server.client()
+    outcome = {}
+    for i in range(12):
+        if i % 4 == 1:
+            server.kill("engine")
+        answer = client.post("/sandbox", {"name": f"try-{i}"})
+        outcome[f"try-{i}"] = answer.status
+        assert answer.status in (201, 500, 502, 503, 504), answer
+    server.recover()
+    made = sorted(name for name, status in outcome.items() if status == 201)
+    assert made, outcome
+    until(lambda: sorted(client.names(status="RUNNING")) == made, "rows are what was answered", 10)
+    until(lambda: len(server.inits()) == len(made), "no more sandboxes than rows", 70)
+    for name in made:
+        assert client.sh(name, "echo hi") == "hi\n"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""F-01 and F-02: the plug is pulled at every boundary between two steps of create and of delete."""
+import http.client
+import subprocess
+
+import pytest
+
+from harness.server import CAY
+from harness.wait import until
+
+
+def points():
+    try:
+        done = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=10)
+    except OSError:
+        return []
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+POINTS = points()
+CREATE = [p for p in POINTS if p.startswith("create-")]
+DELETE = [p for p in POINTS if p.startswith("delete-")]
+MEND_S = 5  # how long after the restart all must be mended
+
+needs_points = pytest.mark.skipif(not POINTS, reason="this build has no crash points")
+
+
+def crash(server, request):
+    """Sends a request that the server must die of."""
+    client = server.client(timeout=15)
+    with pytest.raises((OSError, http.client.HTTPException)):
+        answer = request(client)
+        # Some points lie behind the answer; the death must still come.
+        server.process.wait(5)
+        raise ConnectionError(f"died after {answer}")
+    server.process.wait(5)
+    server.process = None
+    server.recover()
+    return server.client()
+
+
+def consistent(server, client):
+    """Rows and reality agree: what runs has a row, and nothing else is on the host."""
+    rows = {s["id"]: s["status"] for s in client.get("/sandbox", per_page=1000).json()["sandboxes"]}
+    running = {i for i, status in rows.items() if status == "RUNNING"}
+    return set(rows.values()) <= {"RUNNING"} and len(server.inits()) == len(running) and \
+        set(server.traces()) == running
+
+
+@needs_points
+@pytest.mark.parametrize("point", CREATE or ["none"])
+def test_create(fresh, point):
+    server = fresh()
+    server.start(env={"CAY_CRASH_AT": point})
+    spec = {"name": "island", "startCommand": "echo up; sleep 1000"}
+    client = crash(server, lambda c: c.post("/sandbox", spec))
+    until(lambda: consistent(server, client), f"rows and reality agree\n{server.traces()}", MEND_S)
+    if client.names():
+        assert client.sh("island", "echo hi") == "hi\n"
+        assert client.delete("/sandbox/island").status == 200
+    assert client.create(**spec)["status"] == "RUNNING", "the name is free again"
+    client.delete("/sandbox/island")
+    assert server.traces() == {} and server.inits() == []
+
+
+@needs_points
+@pytest.mark.parametrize("point", DELETE or ["none"])
+def test_delete(fresh, point):
+    server = fresh().start()
+    server.client().create("island", startCommand="sleep 1000")
+    server.client().create("bystander")
+    server.stop()
+    server.start(env={"CAY_CRASH_AT": point})
+    client = crash(server, lambda c: c.delete("/sandbox/island"))
+
+    def settled():
+        names = client.names()
+        return "island" in names or (names == ["bystander"] and consistent(server, client))
+
+    until(settled, f"gone, or there to be deleted again\n{server.traces()}", MEND_S)
+    if "island" in client.names():
+        assert client.delete("/sandbox/island").status == 200
+    until(lambda: consistent(server, client), f"nothing is left\n{server.traces()}", MEND_S)
+    assert client.sandbox("bystander")["status"] == "RUNNING" and client.sh("bystander", "echo hi") == "hi\n"

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What /proc tells of the host's processes."""
+import os
+from pathlib import Path
+
+
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def text(pid, name):
+    """A file of a process, or nothing when the process has gone meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return ""
+
+
+def alive(pid):
+    fields = text(pid, "stat").rpartition(")")[2].split()
+    return bool(fields) and fields[0] not in "ZX"
+
+
+def _kib(pid, name, key):
+    for line in text(pid, name).splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1])
+    return 0
+
+
+def rss_kib(pid):
+    return _kib(pid, "status", "VmRSS")
+
+
+def pss_kib(pid):
+    return _kib(pid, "smaps_rollup", "Pss")
+
+
+def ns_pid(pid):
+    """Its pid in its own namespace."""
+    for line in text(pid, "status").splitlines():
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return 0
+
+
+def children(pid):
+    return [p for p in pids() if text(p, "stat").rpartition(")")[2].split()[1:2] == [str(pid)]]
+
+
+def in_cgroup(name):
+    """Processes in a cgroup whose path has a component of that name."""
+    return [p for p in pids() if f"/{name}" in text(p, "cgroup") and alive(p)]
+
+
+def cgroup_dirs(name):
+    """Directories of that name in every cgroup hierarchy of the host."""
+    found = []
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, where, kind = line.split()[:3]
+        if kind not in ("cgroup", "cgroup2"):
+            continue
+        for here, dirs, _ in os.walk(where):
+            if name in dirs:
+                found.append(os.path.join(here, name))
+            if here[len(where):].count("/") >= 4:
+                dirs.clear()
+    return found
