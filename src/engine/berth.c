@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -91,10 +92,13 @@ static int write_map(pid_t pid, const char *which, uint32_t base)
 static int make_user(struct cay_berth *b, struct cay_error *err)
 {
     char path[64];
+    pid_t parent = getpid();
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
     if (pid == 0) {
-        for (;;)
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == parent)
             pause(); /* killed below */
+        _exit(0);
     }
     if (pid < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a user namespace");

@@ -2,7 +2,6 @@
 /* What happens to a sandbox, one thing at a time. A request finds its sandbox idle and begins, or
  * waits in that sandbox's queue. What we are about to do is in the record before we do it. */
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/log.h"
 #include "base/packet.h"
 #include "base/path.h"
@@ -192,13 +191,13 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
         finish(d, box, &err);
         return;
     }
-    cay_crash_point("delete-intent-written");
+    cay_engine_crash("delete-intent-written", box->record.entry.id);
     if (!box->record.running) {
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
     }
     begin_kill(d, box);
-    cay_crash_point("delete-killed");
+    cay_engine_crash("delete-killed", box->record.entry.id);
 }
 
 /* ---- a request begins ---- */
@@ -355,7 +354,7 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
         cay_boxes_died(d, box, true, status);
         return;
     }
-    cay_crash_point("create-engine-answers");
+    cay_engine_crash("create-engine-answers", e->id);
     answer_connected(d, box, p);
 }
 
@@ -363,6 +362,7 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
 static void forget(struct cay_dispatcher *d, struct cay_box *box)
 {
     struct cay_pending *queue = box->queue;
+    bool trial = strcmp(box->record.entry.id, CAY_TRIAL_ID) == 0;
     drop(d, box);
     while (queue) {
         struct cay_pending *p = queue;
@@ -371,6 +371,8 @@ static void forget(struct cay_dispatcher *d, struct cay_box *box)
         cay_boxes_take(d, p);
     }
     cay_trash_empty(d);
+    if (trial && !cay_boxes_find(d, CAY_TRIAL_ID))
+        cay_dispatcher_open_doors(d);
 }
 
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
@@ -437,7 +439,8 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
     e->signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : -1;
     cay_str_copy(e->reason, sizeof e->reason, why(box, known, status));
     box->record.running = false;
-    cay_crash_point("delete-reaped");
+    if (box->record.intent == CAY_INTENT_DESTROY)
+        cay_engine_crash("delete-reaped", e->id);
     if (save(d, box, &err) < 0)
         cay_log_error(&err, "cannot record the end of %s", e->id);
     if (box->record.intent == CAY_INTENT_NONE)

@@ -3,7 +3,6 @@
  * believed: ids, names and numbers are checked before anything is done with them. */
 #include "engine/dispatcher.h"
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/log.h"
 #include "base/packet.h"
 #include <errno.h>
@@ -16,7 +15,6 @@
 #include <sys/wait.h>
 
 #define TICK_MS 250
-#define TRIAL_ID "sb-00000000000000trial0"
 
 void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32_t events)
 {
@@ -28,6 +26,13 @@ void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32
 void cay_dispatcher_unwatch(struct cay_dispatcher *d, struct cay_source *s)
 {
     (void)epoll_ctl(d->epoll_fd, EPOLL_CTL_DEL, s->fd, NULL); /* it may have gone already */
+}
+
+void cay_dispatcher_open_doors(struct cay_dispatcher *d)
+{
+    if (!d->open)
+        cay_dispatcher_watch(d, &d->listener, EPOLLIN);
+    d->open = true;
 }
 
 /* ---- answers ---- */
@@ -75,7 +80,7 @@ static int list_boxes(struct cay_dispatcher *d, struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a list");
     for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
         for (struct cay_box *box = d->boxes[i]; box; box = box->next)
-            if (box->job != CAY_JOB_CREATE && strcmp(box->record.entry.id, TRIAL_ID) != 0)
+            if (box->job != CAY_JOB_CREATE && strcmp(box->record.entry.id, CAY_TRIAL_ID) != 0)
                 fwrite(&box->record.entry, sizeof box->record.entry, 1, f);
     if (fclose(f) != 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a list");
@@ -140,7 +145,7 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
     if (!terminated(rq->id, sizeof rq->id) || !terminated(rq->image, sizeof rq->image) ||
         !terminated(rq->hostname, sizeof rq->hostname))
         return cay_fail(err, CAY_ERR_INVALID, "a string without its end");
-    if (has_id && (!cay_id_is_sandbox(rq->id) || strcmp(rq->id, TRIAL_ID) == 0))
+    if (has_id && (!cay_id_is_sandbox(rq->id) || strcmp(rq->id, CAY_TRIAL_ID) == 0))
         return cay_fail(err, CAY_ERR_INVALID, "not a sandbox id");
     if (rq->op == CAY_ENGINE_DOWN && c->uid != 0)
         return cay_fail(err, CAY_ERR_FORBIDDEN, "only root may end every sandbox");
@@ -306,7 +311,6 @@ static int open_loop(struct cay_dispatcher *d, int listen_fd, struct cay_error *
         (struct cay_source){CAY_FROM_SIGNALS, signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
     if (d->epoll_fd < 0 || d->signals.fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the engine's loop");
-    cay_dispatcher_watch(d, &d->listener, EPOLLIN);
     cay_dispatcher_watch(d, &d->signals, EPOLLIN);
     return 0;
 }
@@ -320,13 +324,13 @@ static void open_shop(struct cay_dispatcher *d)
         r = cay_jobs_open(d, &d->broken);
     if (r < 0) {
         cay_log_error(&d->broken, "the engine cannot make sandboxes");
+        cay_dispatcher_open_doors(d);
         return;
     }
     cay_adopt_all(d);
-    if (!cay_boxes_find(d, TRIAL_ID)) {
-        cay_boxes_wish(d, CAY_ENGINE_CREATE, TRIAL_ID, CAY_DEFAULT_IMAGE);
-        cay_boxes_wish(d, CAY_ENGINE_DESTROY, TRIAL_ID, NULL);
-    }
+    cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL); /* of an engine that was killed */
+    cay_boxes_wish(d, CAY_ENGINE_CREATE, CAY_TRIAL_ID, CAY_DEFAULT_IMAGE);
+    cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL);
 }
 
 int cay_engine_run(const struct cay_config *cfg, int listen_fd)

@@ -89,10 +89,13 @@ struct cay_dispatcher {
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
     int down_client;         /* waits until nothing is left; -1 none */
+    bool open;               /* clients are let in */
     bool stop;
 };
 
 /* dispatcher.c */
+/* From now on clients are let in: the trial is over. */
+void cay_dispatcher_open_doors(struct cay_dispatcher *d);
 void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32_t events);
 void cay_dispatcher_unwatch(struct cay_dispatcher *d, struct cay_source *s);
 /* Sends the answer to whoever asked, if still there, and frees p. */

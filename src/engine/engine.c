@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Setting the engine up: everything that needs a name is opened here, once. */
 #include "engine/engine.h"
+#include "base/crash.h"
 #include "base/id.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -15,6 +16,12 @@
 #include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+
+void cay_engine_crash(const char *point, const char *id)
+{
+    if (strcmp(id, CAY_TRIAL_ID) != 0)
+        cay_crash_point(point);
+}
 
 /* Beside the program, or where `make install` puts it. */
 static int open_init_program(struct cay_error *err)
@@ -46,7 +53,9 @@ static int load_init(struct cay_engine *e, struct cay_error *err)
     for (off_t done = 0; done < st.st_size;)
         if (sendfile(fd, file, &done, (size_t)(st.st_size - done)) <= 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load cay-init");
-    if (fchmod(fd, 0555) < 0 ||
+    /* Not readable: then the kernel counts pid 1's memory to the host's user namespace, and root
+     * inside gets nothing of /proc/1. */
+    if (fchmod(fd, 0111) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot seal cay-init");
     e->init_fd = cay_take_fd(&fd);

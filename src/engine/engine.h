@@ -21,13 +21,19 @@ struct cay_engine {
     struct cay_cgroups cgroups;
 };
 
+/* Made and removed at every start, to prove that this host can. */
+#define CAY_TRIAL_ID "sb-00000000000000trial0"
+
+/* A point where the fault tests may pull the plug; not during the trial. */
+void cay_engine_crash(const char *point, const char *id);
+
 /* Names below the stage, the spawners' working directory: a tmpfs in the engine's own mount
  * namespace. Each sandbox's mount namespace begins as a copy of it. */
 #define CAY_STAGE_IMAGES "images" /* bind of the image store */
 #define CAY_STAGE_BOXES "boxes"   /* bind of DATA/engine/sandboxes */
 #define CAY_STAGE_DEV "dev"       /* template of /dev */
 #define CAY_STAGE_SYS "sys"       /* template of /sys, masked */
-#define CAY_STAGE_EMPTY "empty"   /* an empty read-only directory */
+#define CAY_STAGE_VOID "void"     /* read-only: an empty directory and an empty file */
 #define CAY_STAGE_LOWER "lower"   /* mount points, used in each sandbox's own copy */
 #define CAY_STAGE_UPPER "upper"
 #define CAY_STAGE_ROOT "root"

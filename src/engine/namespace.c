@@ -57,17 +57,35 @@ static int limit_self(struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set resource limits");
     CAY_AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd >= 0)
-        (void)!write(fd, "400", 3); /* sandboxes die before the server; commands before pid 1 */
+        (void)!write(fd, "500", 3); /* sandboxes die before the server */
     return 0;
 }
 
-/* From here on the process is nobody on the host, and root only in its own namespace. */
+/* pid 1's capabilities, ambient too: it is not root, and exec would take the others away. */
+static int keep_caps(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const uint32_t low = (uint32_t)CAY_INIT_CAPS, high = (uint32_t)(CAY_INIT_CAPS >> 32);
+    struct __user_cap_data_struct data[2] = {{low, low, low}, {high, high, high}};
+    if (syscall(SYS_capset, &head, data) < 0)
+        return -1;
+    for (unsigned cap = 0; cap < 64; cap++)
+        if ((CAY_INIT_CAPS >> cap & 1) && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0))
+            return -1;
+    return 0;
+}
+
+/* From here on the process is nobody on the host. Inside it takes pid 1's own uid now, because the
+ * filter lets nobody take it later: root inside could then act on pid 1 as on itself. */
 static int give_up_rights(const struct cay_plan *plan, struct cay_error *err)
 {
+    const gid_t group = CAY_INIT_UID;
     if (setns(plan->berth.user_fd, CLONE_NEWUSER) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the user namespace");
-    if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot take the sandbox's ids");
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(1, &group) < 0 ||
+        setresgid(group, group, group) < 0 ||
+        setresuid(CAY_INIT_UID, CAY_INIT_UID, CAY_INIT_UID) < 0 || keep_caps() < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot take pid 1's ids");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set no_new_privs");
     return cay_seccomp_load(&plan->engine->seccomp, err);
@@ -187,11 +205,11 @@ int cay_sandbox_spawn(const struct cay_plan *plan,
     if (pid < 0)
         return cay_fail_errno(err, errno == EAGAIN ? CAY_ERR_LIMIT : CAY_ERR_PROVIDER,
                               "cannot clone the sandbox's first process");
-    cay_crash_point("create-cloned");
+    cay_engine_crash("create-cloned", plan->request->id);
     cay_close_fd(&p.go[0]);
     r = record(arg, pid, err);
     if (r == 0) {
-        cay_crash_point("create-recorded");
+        cay_engine_crash("create-recorded", plan->request->id);
         (void)!write(p.go[1], "g", 1); /* a dead child shows in its status */
         r = wait_for_exec(&p, err);
     }

@@ -145,9 +145,10 @@ static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
 /* Readable by everybody, and none of a sandbox's business. What only root may read needs no mask:
  * root inside is not the host's. */
 static const char *const masked_files[] = {
-    "proc/cmdline",  "proc/config.gz",     "proc/diskstats",  "proc/interrupts",  "proc/kallsyms",
-    "proc/kcore",    "proc/key-users",     "proc/keys",       "proc/kmsg",        "proc/partitions",
-    "proc/softirqs", "proc/sysrq-trigger", "proc/timer_list", "proc/sched_debug",
+    "proc/cmdline",   "proc/config.gz",     "proc/diskstats",  "proc/interrupts",
+    "proc/iomem",     "proc/ioports",       "proc/kallsyms",   "proc/kcore",
+    "proc/key-users", "proc/keys",          "proc/kmsg",       "proc/partitions",
+    "proc/softirqs",  "proc/sysrq-trigger", "proc/timer_list", "proc/sched_debug",
 };
 static const char *const masked_dirs[] = {
     "proc/acpi", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
@@ -211,9 +212,9 @@ static int add_proc(int root, struct cay_error *err)
         return fd;
     int r = place_in(fd, root, "proc", err);
     if (r == 0)
-        r = mask_all(root, masked_files, CAY_COUNT(masked_files), CAY_STAGE_DEV "/null", err);
+        r = mask_all(root, masked_files, CAY_COUNT(masked_files), CAY_STAGE_VOID "/file", err);
     if (r == 0)
-        r = mask_all(root, masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_EMPTY, err);
+        r = mask_all(root, masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_VOID "/dir", err);
     return r < 0 ? r : make_read_only(root, "proc/sys", err);
 }
 
@@ -345,6 +346,22 @@ static int stage_dev(struct cay_error *err)
     return place(fd, AT_FDCWD, CAY_STAGE_DEV, err);
 }
 
+/* What masks show: a directory and a file with nothing in them. */
+static int stage_void(struct cay_error *err)
+{
+    static const struct option options[] = {{"mode", "0555"}, {"size", "4k"}, {0}};
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC, err);
+    if (fd < 0)
+        return fd;
+    int file = openat(fd, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    bool made = file >= 0 && mkdirat(fd, "dir", 0555) == 0;
+    cay_close_fd(&file); /* open for writing it would keep the mount from becoming read-only */
+    if (!made || mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make what masks show");
+    return place(fd, AT_FDCWD, CAY_STAGE_VOID, err);
+}
+
 /* A sysfs taken from a net namespace with nothing in it, masked once. Mounting one per sandbox
  * would cost more with every net namespace alive; a copy costs next to nothing. */
 static int stage_sys(struct cay_error *err)
@@ -360,7 +377,7 @@ static int stage_sys(struct cay_error *err)
     if (r < 0)
         return r;
     CAY_AUTO_FD int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    r = mask_all(here, masked_sys, CAY_COUNT(masked_sys), CAY_STAGE_EMPTY, err);
+    r = mask_all(here, masked_sys, CAY_COUNT(masked_sys), CAY_STAGE_VOID "/dir", err);
     if (r < 0)
         return r;
     /* /sys/fs/cgroup is where every sandbox's limits are shown. */
@@ -383,7 +400,7 @@ static int bind_dir(int dir, const char *to, struct cay_error *err)
 int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
 {
     static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_BOXES, CAY_STAGE_DEV,
-                                       CAY_STAGE_SYS,    CAY_STAGE_EMPTY, CAY_STAGE_LOWER,
+                                       CAY_STAGE_SYS,    CAY_STAGE_VOID,  CAY_STAGE_LOWER,
                                        CAY_STAGE_UPPER,  CAY_STAGE_ROOT};
     static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
 
@@ -401,5 +418,7 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
         r = bind_dir(engine->boxes_fd, CAY_STAGE_BOXES, err);
     if (r == 0)
         r = stage_dev(err);
+    if (r == 0)
+        r = stage_void(err);
     return r < 0 ? r : stage_sys(err);
 }

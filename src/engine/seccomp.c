@@ -4,6 +4,7 @@
  * what sets clocks, and what reaches parts of the kernel with a history of holes (io_uring,
  * userfaultfd, bpf, perf). What is not named answers ENOSYS, so that programs fall back. */
 #include "engine/seccomp.h"
+#include "init/proto.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -382,6 +383,21 @@ static int add_judged(scmp_filter_ctx f)
     return r;
 }
 
+/* Whoever has pid 1's uid may limit and trace it. It has it already; nobody else may take it. */
+static int keep_pid1_uid(scmp_filter_ctx f)
+{
+    static const struct {
+        int call;
+        unsigned args;
+    } setters[] = {{SCMP_SYS(setuid), 1}, {SCMP_SYS(setreuid), 2}, {SCMP_SYS(setresuid), 3}};
+    int r = 0;
+    for (size_t i = 0; i < CAY_COUNT(setters); i++)
+        for (unsigned arg = 0; r == 0 && arg < setters[i].args; arg++)
+            r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), setters[i].call, 1,
+                                 SCMP_CMP(arg, SCMP_CMP_MASKED_EQ, 0xffffffff, CAY_INIT_UID));
+    return r;
+}
+
 /* ioctl looks only at the lower half of its request, so the test must, too: by mask. */
 static int add_refined(scmp_filter_ctx f)
 {
@@ -390,7 +406,7 @@ static int add_refined(scmp_filter_ctx f)
     for (size_t i = 0; r == 0 && i < CAY_COUNT(bad); i++)
         r = seccomp_rule_add(f, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 1,
                              SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffff, bad[i]));
-    return r;
+    return r < 0 ? r : keep_pid1_uid(f);
 }
 
 /* libseccomp writes its program to a descriptor; we keep it in memory for every sandbox to come. */

@@ -5,7 +5,6 @@
  * without a record the sandbox was never finished, and whoever finds it removes it. */
 #include "engine/spawner.h"
 #include "base/clock.h"
-#include "base/crash.h"
 #include "base/packet.h"
 #include "base/path.h"
 #include "engine/box.h"
@@ -38,7 +37,7 @@ static int open_listener(int box_fd, int *fd_out, struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket");
     snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/init.sock", box_fd);
     (void)unlinkat(box_fd, "init.sock", 0); /* of the last run */
-    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || listen(fd, 16) < 0)
+    if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || listen(fd, 128) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot listen for pid 1");
     *fd_out = cay_take_fd(&fd);
     return 0;
@@ -98,15 +97,15 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
         r = open_listener(m->box_fd, &listener, err);
     if (r < 0)
         return r;
-    cay_crash_point("create-box-made");
+    cay_engine_crash("create-box-made", rq->id);
     r = cay_cgroup_make(&m->engine->cgroups, rq->id, &limits, err);
     if (r < 0)
         return r;
-    cay_crash_point("create-cgroup-made");
+    cay_engine_crash("create-cgroup-made", rq->id);
     struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, err);
     if (r == 0)
-        cay_crash_point("create-started");
+        cay_engine_crash("create-started", rq->id);
     return r;
 }
 
@@ -138,10 +137,10 @@ static int remove_box(struct cay_engine *engine, const char *id, struct cay_erro
     int r = remove_cgroup(engine, id, err);
     if (r < 0)
         return r;
-    cay_crash_point("delete-cgroup-gone");
+    cay_engine_crash("delete-cgroup-gone", id);
     r = to_trash(engine, id, err);
     if (r == 0)
-        cay_crash_point("delete-trashed");
+        cay_engine_crash("delete-trashed", id);
     return r;
 }
 

@@ -5,16 +5,10 @@
 #include "init/init.h"
 #include <errno.h>
 #include <grp.h>
-#include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #define BIT(cap) (UINT64_C(1) << (cap))
-#define ROOT_CAPS                                                                                  \
-    (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) | BIT(CAP_FSETID) |                  \
-     BIT(CAP_SETUID) | BIT(CAP_SETGID) | BIT(CAP_SETFCAP) | BIT(CAP_KILL) |                        \
-     BIT(CAP_NET_BIND_SERVICE))
-#define INIT_CAPS (ROOT_CAPS | BIT(CAP_SETPCAP))
 
 static int set_caps(uint64_t permitted, uint64_t effective)
 {
@@ -49,21 +43,22 @@ static int set_ids(uint32_t uid, uint32_t gid)
 int cay_caps_become_init(void)
 {
     (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); /* empty where it is unknown */
-    if (bound(UINT64_MAX, INIT_CAPS) < 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
-        set_ids(CAY_INIT_UID, CAY_INIT_UID) < 0 || set_caps(INIT_CAPS, BIT(CAP_KILL)) < 0)
+    if (bound(UINT64_MAX, CAY_INIT_CAPS) < 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
+        (getuid() != CAY_INIT_UID && set_ids(CAY_INIT_UID, CAY_INIT_UID) < 0) ||
+        set_caps(CAY_INIT_CAPS, BIT(CAP_KILL)) < 0)
         return -1;
     return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* last: a change of ids sets it anew */
 }
 
 int cay_caps_raise(void)
 {
-    return set_caps(INIT_CAPS, INIT_CAPS);
+    return set_caps(CAY_INIT_CAPS, CAY_INIT_CAPS);
 }
 
 int cay_caps_become(uint32_t uid, uint32_t gid)
 {
-    uint64_t keep = uid == 0 ? ROOT_CAPS : 0;
-    if (bound(INIT_CAPS, keep) < 0 || set_ids(uid, gid) < 0)
+    uint64_t keep = uid == 0 ? CAY_ROOT_CAPS : 0;
+    if (bound(CAY_INIT_CAPS, keep) < 0 || set_ids(uid, gid) < 0)
         return -1;
     return set_caps(keep, keep);
 }

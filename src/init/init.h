@@ -11,7 +11,7 @@
 #include "model/limits.h"
 #include <sys/types.h>
 
-#define CAY_INIT_CONNS 16
+#define CAY_INIT_CONNS 64
 #define CAY_INIT_JOBS (CAY_MAX_EXECUTIONS + 64) /* those that ended may leave pipes behind */
 #define CAY_INIT_FDS 3                          /* that one message may bring */
 #define CAY_INIT_START_MS                                                                          \

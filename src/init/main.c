@@ -2,8 +2,9 @@
 /* cay-init: pid 1 of a sandbox. It starts processes for the host, writes what they say into their
  * logs, keeps their times and reaps whatever ends, while servers and engines come and go.
  *
- * It is exec'ed by the engine from a sealed memfd as root of a new user namespace, with a seccomp
- * filter, an empty environment, /dev/null at 0 to 2 and its listening socket at 3. */
+ * It is exec'ed by the engine from a sealed memfd, as CAY_INIT_UID of a new user namespace with
+ * CAY_INIT_CAPS, behind a seccomp filter, with an empty environment, /dev/null at 0 to 2, its
+ * listening socket at 3 and a lock at 4. */
 #include "init/init.h"
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -61,7 +62,8 @@ static void set_up(struct cay_init *in)
         (void)signal(i, SIG_DFL); /* what children begin with; refused for KILL and STOP */
     (void)setrlimit(RLIMIT_CORE, &no_core);
     (void)umask(022);
-    (void)close_range(CAY_INIT_LISTEN_FD + 1, ~0U, 0); /* there should be none */
+    (void)close_range(CAY_INIT_LOCK_FD + 1, ~0U, 0);    /* there should be none */
+    (void)fcntl(CAY_INIT_LOCK_FD, F_SETFD, FD_CLOEXEC); /* absent in tests */
     for (size_t i = 0; i < CAY_INIT_CONNS; i++)
         in->conns[i].fd = -1;
     in->accept_at_ms = in->stop_kill_at_ms = CAY_INIT_NEVER;

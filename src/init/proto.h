@@ -7,11 +7,19 @@
  */
 #pragma once
 #include "base/id.h"
+#include <linux/capability.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define CAY_INIT_VERSION 1
 #define CAY_INIT_UID 65535 /* pid 1's own, inside; refused as `user` */
+#define CAY_CAP(name) (UINT64_C(1) << CAP_##name)
+/* What root inside has, and what pid 1 has: the same, and the right to hand less to a child. */
+#define CAY_ROOT_CAPS                                                                              \
+    (CAY_CAP(CHOWN) | CAY_CAP(DAC_OVERRIDE) | CAY_CAP(FOWNER) | CAY_CAP(FSETID) |                  \
+     CAY_CAP(SETUID) | CAY_CAP(SETGID) | CAY_CAP(SETFCAP) | CAY_CAP(KILL) |                        \
+     CAY_CAP(NET_BIND_SERVICE))
+#define CAY_INIT_CAPS (CAY_ROOT_CAPS | CAY_CAP(SETPCAP))
 /* What cay-init is exec'ed with: its listening socket at 3, and argv {"cay-init"}. */
 #define CAY_INIT_LISTEN_FD 3
 /* Held for its lock on the id range only: pid 1 keeps it open and never looks at it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "init/sut.h"
 #include "base/buf.h"
+#include "init/sut.h"
 #include "log/files.h"
 #include "log/reader.h"
 #include "log/writer.h"
