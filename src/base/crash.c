@@ -40,6 +40,7 @@ void cay_crash_point(const char *name)
 {
     if (!armed || strcmp(armed, name) != 0)
         return;
-    (void)kill(victim, SIGKILL);
+    if (kill(victim, SIGKILL) < 0)
+        _exit(CAY_CRASH_STATUS); /* without root's rights: the supervisor does it for us */
     (void)kill(getpid(), SIGKILL);
 }

@@ -8,5 +8,7 @@
 
 extern const char *const cay_crash_points[]; /* NULL-terminated */
 
+#define CAY_CRASH_STATUS 86 /* a child that exits with it asks the supervisor to die */
+
 void cay_crash_arm(pid_t supervisor); /* reads the environment, before the forks */
 void cay_crash_point(const char *name);

@@ -30,23 +30,25 @@ void cay_berth_done(struct cay_berth *b)
     cay_close_fd(&b->lock_fd);
 }
 
+int cay_berth_open_ids(int *fd_out, struct cay_error *err)
+{
+    (void)mkdir("/run/cay", 0755); /* exists already, or open below tells */
+    return cay_path_open_dir(AT_FDCWD, "/run/cay/ids", 0700, fd_out, err);
+}
+
 /* Several engines may run on one machine: whoever has the flock on /run/cay/ids/N has range N. The
  * descriptor goes on into pid 1, so a range is free exactly when its sandbox is dead. */
-static int take_range(struct cay_berth *b, struct cay_error *err)
+static int take_range(struct cay_berth *b, int ids_fd, struct cay_error *err)
 {
     static uint32_t next;
-    (void)mkdir("/run/cay", 0755); /* exists already, or open below tells */
-    (void)mkdir("/run/cay/ids", 0700);
-    CAY_AUTO_FD int dir = open("/run/cay/ids", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open /run/cay/ids");
     if (!next)
         (void)getrandom(&next, sizeof next, 0); /* engines begin far from each other */
     for (uint32_t i = 0; i < RANGES; i++) {
         char name[16];
         uint32_t n = next++ % RANGES;
         snprintf(name, sizeof name, "%u", n);
-        CAY_AUTO_FD int fd = openat(dir, name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        CAY_AUTO_FD int fd =
+            openat(ids_fd, name, O_RDONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (fd < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open /run/cay/ids/%s", name);
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -113,10 +115,10 @@ static int make_user(struct cay_berth *b, struct cay_error *err)
     return r;
 }
 
-static int make(struct cay_berth *b, struct cay_error *err)
+static int make(struct cay_berth *b, int ids_fd, struct cay_error *err)
 {
     *b = (struct cay_berth){-1, -1, -1, 0};
-    int r = take_range(b, err);
+    int r = take_range(b, ids_fd, err);
     if (r == 0)
         r = make_net(b, err);
     if (r == 0)
@@ -132,13 +134,13 @@ struct berth_message {
     struct cay_error err;
 };
 
-void cay_berth_serve(int sock)
+void cay_berth_serve(int sock, int ids_fd)
 {
     char byte;
     while (recv(sock, &byte, 1, 0) == 1) {
         struct berth_message m = {0};
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;
-        int r = make(&b, &m.err);
+        int r = make(&b, ids_fd, &m.err);
         m.base = b.base;
         int fds[] = {b.net_fd, b.user_fd, b.lock_fd};
         if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, r < 0 ? 0 : 3) < 0)

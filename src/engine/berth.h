@@ -15,6 +15,8 @@ struct cay_berth {
 };
 
 void cay_berth_done(struct cay_berth *b);
+/* Where the machine's id ranges are locked: /run/cay/ids. */
+int cay_berth_open_ids(int *fd_out, struct cay_error *err);
 /* The filler: answers each byte that comes on sock with a berth; ends with its peer. */
-void cay_berth_serve(int sock);
+void cay_berth_serve(int sock, int ids_fd);
 int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err);

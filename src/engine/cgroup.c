@@ -133,6 +133,33 @@ static int add_tree(struct cay_cgroups *c, const struct mount_line *m, const cha
     return 0;
 }
 
+static void drop_tree(struct cay_cgroups *c, int at, const char *instance)
+{
+    struct cay_cgroups one = {.trees = {c->trees[at]}, .tree_count = 1};
+    cay_cgroups_close(&one, instance, true);
+    c->trees[at] = c->trees[--c->tree_count];
+    for (int i = 0; i < CAY_CG_COUNT; i++) {
+        if (c->of[i] == at)
+            c->of[i] = -1;
+        else if (c->of[i] == c->tree_count)
+            c->of[i] = at;
+    }
+}
+
+/* The v2 tree tells cpu time even where no controller lives in it: then a v1 tree that has nothing
+ * but cpuacct is only one more to enter. */
+static void prefer_v2_cpu_time(struct cay_cgroups *c, const char *instance)
+{
+    int at = c->of[CAY_CG_CPUACCT];
+    bool alone = at >= 0 && at != c->of[CAY_CG_CPU] && !c->trees[at].v2;
+    if (c->of[CAY_CG_UNIFIED] < 0)
+        return;
+    if (alone)
+        drop_tree(c, at, instance);
+    if (c->of[CAY_CG_CPUACCT] < 0)
+        c->of[CAY_CG_CPUACCT] = c->of[CAY_CG_UNIFIED];
+}
+
 /* On a v2 host the controllers are in the unified tree. */
 static void find_v2_controllers(struct cay_cgroups *c)
 {
@@ -148,15 +175,12 @@ static void find_v2_controllers(struct cay_cgroups *c)
         *space = ',';
     for (int i = 0; i < CAY_CG_UNIFIED; i++) {
         char enable[32];
-        const char *name = i == CAY_CG_CPUACCT ? "cpu" : controller_names[i];
-        if (c->of[i] >= 0 || !has_option(text, name))
+        if (c->of[i] >= 0 || !has_option(text, controller_names[i]))
             continue;
-        snprintf(enable, sizeof enable, "+%s", name);
+        snprintf(enable, sizeof enable, "+%s", controller_names[i]);
         if (write_at(fd, "cgroup.subtree_control", enable) == 0)
             c->of[i] = unified;
     }
-    if (c->of[CAY_CG_CPUACCT] < 0)
-        c->of[CAY_CG_CPUACCT] = unified; /* cpu.stat is there without any controller */
 }
 
 static int tree_fd(const struct cay_cgroups *c, enum cay_controller controller, bool *v2_out)
@@ -205,6 +229,7 @@ int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_err
     if (r < 0)
         return r;
     find_v2_controllers(c);
+    prefer_v2_cpu_time(c, instance);
     limit_parent(c);
     return 0;
 }

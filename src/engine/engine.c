@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "engine/berth.h"
 #include "engine/plan.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -113,12 +114,15 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
                              .boxes_fd = -1,
                              .trash_fd = -1,
                              .images_fd = -1,
+                             .ids_fd = -1,
                              .init_fd = -1};
     (void)read_line(AT_FDCWD, "/proc/sys/kernel/random/boot_id", e->boot_id, sizeof e->boot_id);
     /* Descriptors of directories must come from the namespace in which they are mounted from. */
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a mount namespace");
     int r = open_dirs(e, err);
+    if (r == 0)
+        r = cay_berth_open_ids(&e->ids_fd, err);
     if (r == 0)
         r = load_init(e, err);
     if (r == 0)

@@ -14,6 +14,7 @@ struct cay_engine {
     int boxes_fd;      /* DATA/engine/sandboxes: one directory each */
     int trash_fd;      /* DATA/engine/trash: trees that wait to be removed */
     int images_fd;     /* the image store */
+    int ids_fd;        /* see berth.h */
     int init_fd;       /* cay-init, a sealed memfd */
     char instance[17]; /* of the data directory: names our cgroups */
     char boot_id[37];
@@ -37,6 +38,7 @@ void cay_engine_crash(const char *point, const char *id);
 #define CAY_STAGE_LOWER "lower"   /* mount points, used in each sandbox's own copy */
 #define CAY_STAGE_UPPER "upper"
 #define CAY_STAGE_ROOT "root"
+#define CAY_STAGE_PROC "proc" /* the host's, for the engine itself */
 
 /* Opens everything above, makes directories, the stage and the parent cgroup. */
 int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err);

@@ -145,10 +145,8 @@ static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
 /* Readable by everybody, and none of a sandbox's business. What only root may read needs no mask:
  * root inside is not the host's. */
 static const char *const masked_files[] = {
-    "proc/cmdline",   "proc/config.gz",     "proc/diskstats",  "proc/interrupts",
-    "proc/iomem",     "proc/ioports",       "proc/kallsyms",   "proc/kcore",
-    "proc/key-users", "proc/keys",          "proc/kmsg",       "proc/partitions",
-    "proc/softirqs",  "proc/sysrq-trigger", "proc/timer_list", "proc/sched_debug",
+    "proc/cmdline", "proc/config.gz", "proc/diskstats", "proc/interrupts", "proc/iomem",
+    "proc/ioports", "proc/key-users", "proc/keys",      "proc/partitions", "proc/softirqs",
 };
 static const char *const masked_dirs[] = {
     "proc/acpi", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
@@ -280,6 +278,14 @@ static int add_sys(int root, const struct cay_plan *plan, struct cay_error *err)
     return r < 0 ? r : add_limits_view(root, plan->request, err);
 }
 
+/* The working directory becomes the root; what was the root is gone. */
+static int change_root(struct cay_error *err)
+{
+    if (syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot change the root");
+    return 0;
+}
+
 int cay_rootfs_enter(const struct cay_plan *plan, struct cay_error *err)
 {
     int r = mount_overlay(plan, err);
@@ -297,10 +303,9 @@ int cay_rootfs_enter(const struct cay_plan *plan, struct cay_error *err)
         return r;
     if (faccessat(root, "", W_OK, AT_EMPTY_PATH) < 0 && errno == EROFS)
         return cay_fail(err, CAY_ERR_PROVIDER, "the overlay came up read-only");
-    if (fchdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-        chdir("/") < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot change the root");
-    return 0;
+    if (fchdir(root) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the root");
+    return change_root(err);
 }
 
 /* ---- the stage, once per engine ---- */
@@ -397,11 +402,21 @@ static int bind_dir(int dir, const char *to, struct cay_error *err)
     return fd < 0 ? fd : place(fd, AT_FDCWD, to, err);
 }
 
+/* The stage becomes the engine's own root. Every sandbox copies this namespace and throws it away
+ * again, so each mount of the host that is left out is won twice. What the engine still needs of
+ * the host it has open. */
+static int move_in(struct cay_error *err)
+{
+    CAY_AUTO_FD int proc = clone_tree("/proc", false, err);
+    int r = proc < 0 ? proc : place(proc, AT_FDCWD, CAY_STAGE_PROC, err);
+    return r < 0 ? r : change_root(err);
+}
+
 int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
 {
     static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_BOXES, CAY_STAGE_DEV,
                                        CAY_STAGE_SYS,    CAY_STAGE_VOID,  CAY_STAGE_LOWER,
-                                       CAY_STAGE_UPPER,  CAY_STAGE_ROOT};
+                                       CAY_STAGE_UPPER,  CAY_STAGE_ROOT,  CAY_STAGE_PROC};
     static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
 
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL, err);
@@ -420,5 +435,7 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
         r = stage_dev(err);
     if (r == 0)
         r = stage_void(err);
-    return r < 0 ? r : stage_sys(err);
+    if (r == 0)
+        r = stage_sys(err);
+    return r < 0 ? r : move_in(err);
 }

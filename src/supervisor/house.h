@@ -5,7 +5,7 @@
 #include "model/config.h"
 
 struct cay_house {
-    int lock_fd;   /* held as long as we live: one server per data directory */
+    int lock_fd;   /* held as long as one of us lives: one server per data directory */
     int run_fd;    /* DATA/run: pid files, the engine's socket */
     int engine_fd; /* the engine's listening socket; outlives engines */
 };

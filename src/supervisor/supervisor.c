@@ -43,8 +43,7 @@ static void begin_child(struct keeper *k, const char *name, const char *who)
     sigprocmask(SIG_UNBLOCK, &k->signals, NULL);
     (void)prctl(PR_SET_NAME, name);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    cay_close_fd(&k->house.lock_fd);
-    cay_close_fd(&k->house.run_fd);
+    cay_close_fd(&k->house.run_fd); /* the lock is kept: it is free when all of us are gone */
     cay_log_init(who);
 }
 
@@ -122,6 +121,8 @@ static bool reap(struct keeper *k, int *status_out)
             pause_if_young(k->engine_began_ms);
             start_engine(k);
         } else if (pid == k->server && WIFEXITED(*status_out)) {
+            if (WEXITSTATUS(*status_out) == CAY_CRASH_STATUS)
+                (void)kill(getpid(), SIGKILL);
             k->server = 0;
             go_on = false;
             break;
