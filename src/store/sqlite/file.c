@@ -5,6 +5,8 @@
 #include "model/limits.h"
 #include "store/migrations/migrations.h"
 #include "store/sqlite/db.h"
+#include "store/sqlite/mark.h"
+#include "store/sqlite/wal.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -17,6 +19,7 @@
 
 struct found {
     bool db, wal, shm;
+    struct cay_sqlite_mark mark;
     int64_t db_bytes, wal_bytes;
 };
 
@@ -48,6 +51,8 @@ static int look_all(int dir_fd, struct found *f, struct cay_error *err)
         r = look(dir_fd, CAY_SQLITE_FILE "-wal", &f->wal, &f->wal_bytes, err);
     if (r == 0)
         r = look(dir_fd, CAY_SQLITE_FILE "-shm", &f->shm, &ignored, err);
+    if (r == 0)
+        r = cay_sqlite_mark_read(dir_fd, &f->mark, err);
     return r;
 }
 
@@ -82,6 +87,10 @@ static int check_header(int dir_fd, const struct found *f, struct cay_error *err
 
 static int check_found(int dir_fd, const struct found *f, struct cay_error *err)
 {
+    if (!f->db && !f->wal)
+        return cay_fail(err, CAY_ERR_STORE,
+                        CAY_SQLITE_FILE " is missing: put it back, or remove " CAY_SQLITE_MARK
+                                        " to begin with an empty one");
     if (!f->db)
         return cay_fail(err, CAY_ERR_STORE,
                         CAY_SQLITE_FILE " is missing, but its log " CAY_SQLITE_FILE
@@ -89,10 +98,13 @@ static int check_found(int dir_fd, const struct found *f, struct cay_error *err)
     if (f->db_bytes == 0)
         return cay_fail(err, CAY_ERR_STORE, CAY_SQLITE_FILE " is damaged: it is empty");
     /* SQLite makes the log before its index and removes it after: an index alone is a log lost. */
-    if (f->shm && !f->wal)
+    if ((f->shm || f->mark.open) && !f->wal)
         return cay_fail(err, CAY_ERR_STORE,
-                        "the log " CAY_SQLITE_FILE "-wal is missing after an unclean stop");
-    return check_header(dir_fd, f, err);
+                        "the log " CAY_SQLITE_FILE "-wal is missing after an unclean stop: put it "
+                        "back, or remove " CAY_SQLITE_FILE "-shm and " CAY_SQLITE_MARK
+                        " to go on without");
+    int r = check_header(dir_fd, f, err);
+    return r == 0 && f->wal ? cay_sqlite_wal_check(dir_fd, f->mark.same_boot, err) : r;
 }
 
 static int quick_check(struct cay_sqlite_db *db, struct cay_error *err)
@@ -170,7 +182,7 @@ int cay_sqlite_file_ready(int dir_fd, char path_out[CAY_SQLITE_PATH_SIZE], struc
 {
     struct found f = {0};
     int r = look_all(dir_fd, &f, err);
-    if (r == 0 && !f.db && !f.wal)
+    if (r == 0 && !f.db && !f.wal && !f.mark.there)
         r = create(dir_fd, err);
     else if (r == 0)
         r = check_found(dir_fd, &f, err);

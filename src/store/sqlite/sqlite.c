@@ -2,6 +2,7 @@
 /* Opening and closing the store, its pool of readers, and its health. */
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/file.h"
+#include "store/sqlite/mark.h"
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -50,6 +51,8 @@ void cay_sqlite_give_back(struct cay_sqlite_store *s, struct cay_sqlite_reader *
 static void close_store(struct cay_store *store)
 {
     struct cay_sqlite_store *s = (struct cay_sqlite_store *)store;
+    if (s->marked)
+        cay_sqlite_mark_closed(s->dir_fd);
     for (size_t i = 0; i < s->opened; i++) {
         cay_sqlite_close(&s->readers[i].db);
         cay_arena_done(&s->readers[i].scratch);
@@ -90,6 +93,8 @@ static int open_store(const struct cay_config *cfg, struct cay_store **out, stru
         close_store(&s->store);
         return r;
     }
+    cay_sqlite_mark_open(s->dir_fd);
+    s->marked = true;
     *out = &s->store;
     return 0;
 }

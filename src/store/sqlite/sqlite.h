@@ -14,6 +14,7 @@ struct cay_sqlite_reader {
 struct cay_sqlite_store {
     struct cay_store store;
     int dir_fd;
+    bool marked; /* as in use */
     char path[64];
     struct cay_sqlite_writer writer;
 

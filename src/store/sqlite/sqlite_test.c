@@ -98,6 +98,7 @@ static int crash_copy(int rows)
     copy_file(dir, "cay.db", crash, "cay.db");
     copy_file(dir, "cay.db-wal", crash, "cay.db-wal");
     copy_file(dir, "cay.db-shm", crash, "cay.db-shm");
+    copy_file(dir, "cay.db.mark", crash, "cay.db.mark");
     cay_store_close(s);
     return crash;
 }
@@ -164,6 +165,39 @@ static void remove_wal(int dir)
     CHECK_EQ("unlink", unlinkat(dir, "cay.db-wal", 0), 0);
 }
 
+static void remove_all(int dir)
+{
+    (void)unlinkat(dir, "cay.db", 0); /* with or without log and index */
+    (void)unlinkat(dir, "cay.db-wal", 0);
+    (void)unlinkat(dir, "cay.db-shm", 0);
+}
+
+static void remove_log_and_index(int dir)
+{
+    remove_wal(dir);
+    CHECK_EQ("unlink", unlinkat(dir, "cay.db-shm", 0), 0);
+}
+
+static void flip_wal_header(int dir)
+{
+    scribble(dir, "cay.db-wal", 0, 1);
+}
+
+static void flip_wal_middle(int dir)
+{
+    scribble(dir, "cay.db-wal", size_of(dir, "cay.db-wal") / 2, 1);
+}
+
+static void cut_wal(int dir)
+{
+    cut(dir, "cay.db-wal", size_of(dir, "cay.db-wal") - 1);
+}
+
+static void empty_wal(int dir)
+{
+    cut(dir, "cay.db-wal", 0);
+}
+
 static void make_newer(int dir)
 {
     struct cay_error err = {0};
@@ -189,6 +223,13 @@ static const struct {
     {"pages overwritten", flip_pages, false, "damaged"},
     {"missing beside its log", remove_db, true, "missing"},
     {"its log missing", remove_wal, true, "missing"},
+    {"gone", remove_all, false, "missing"},
+    {"gone with its log", remove_all, true, "missing"},
+    {"its log and index missing", remove_log_and_index, true, "missing"},
+    {"its log's header overwritten", flip_wal_header, true, "cay.db-wal is damaged"},
+    {"its log overwritten", flip_wal_middle, true, "pages are whole"},
+    {"its log cut", cut_wal, true, "pages are whole"},
+    {"its log emptied", empty_wal, true, "cay.db-wal is damaged"},
     {"newer", make_newer, false, "newer"},
 };
 
@@ -230,7 +271,23 @@ TEST(sqlite_damaged_files_are_refused_and_left_alone)
         (void)snprintf(name, sizeof name, "crash%zu", i);
         CHECK_EQ("aside", renameat(top, "crash", top, name), 0);
         (void)unlinkat(top, "cay.db", 0);
+        (void)unlinkat(top, "cay.db.mark", 0);
     }
+}
+
+/* After a restart of the host a log may end early by right: what it lacks was never synced. */
+TEST(sqlite_log_may_be_cut_by_a_power_cut)
+{
+    struct cay_error err = {0};
+    struct cay_store *s = NULL;
+    CAY_AUTO_FD int crash = crash_copy(40);
+    struct cay_config cfg = {.data_fd = crash};
+    CAY_AUTO_FD int mark = openat(crash, "cay.db.mark", O_WRONLY | O_TRUNC | O_CLOEXEC);
+    CHECK_EQ("another boot", write(mark, "open 0000\n", 10), 10);
+    cut_wal(crash);
+    CHECK_EQ("open", cay_store_open("sqlite", &cfg, &s, &err), 0);
+    CHECK_EQ("all but the last", count_rows(s), 39);
+    cay_store_close(s);
 }
 
 TEST(sqlite_half_made_database_is_made_anew)
