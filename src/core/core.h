@@ -18,7 +18,8 @@ struct cay_core {
     int logs_fd;
     char server[64];
     uint64_t host_memory_bytes;
-    atomic_int slow; /* operations that wait for a sandbox's grace */
+    atomic_int slow;        /* operations that wait for a sandbox's grace */
+    atomic_bool start_ends; /* a sandbox may be running that ends with its start command */
 
     struct cay_holds holds;
     struct cay_cache cache;
@@ -34,6 +35,7 @@ struct cay_core {
     bool closing;
     char trouble[160]; /* why the last reconcile did nothing; empty when it was well */
     bool trouble_in_store;
+    int64_t look_at_ms; /* monotonic: a pass out of turn; 0 when none is wanted */
 };
 
 /* The caller's row; the sentence a stranger reads is the same everywhere. */
@@ -41,6 +43,14 @@ int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* Runs the start command, if there is one; its execution id goes to sb->start_exec. */
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
+/* The row of a sandbox that was started again. */
+void cay_core_mark_started(struct cay_sandbox *sb, int64_t started_at_ms);
+/* Once its row says RUNNING: the keeper looks after it when it ends with its start command. */
+static inline void cay_core_mind_start(struct cay_core *core, const struct cay_sandbox *sb)
+{
+    if (sb->spec.stop_when_start_ends)
+        atomic_store(&core->start_ends, true);
+}
 /* A row whose caller goes on without it: a failure is logged, reconcile mends it. */
 void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durable durable);
 /* The three ways down, for a row that the caller holds. */

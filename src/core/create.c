@@ -5,13 +5,16 @@
  * before anything exists (PENDING) and says RUNNING only when the sandbox runs. A failure on the
  * way takes back what was made, in reverse; what even that cannot take back, reconcile.c finds. */
 #include "base/clock.h"
+#include "base/crash.h"
 #include "core/core.h"
+#include "core/keeper.h"
 #include "core/validate.h"
 #include "log/files.h"
 #include "model/limits.h"
 #include <string.h>
 
 #define NAME_TRIES 4
+#define LOOK_MS 1000 /* until reconcile tries what an undo could not do */
 
 struct undo {
     struct cay_core *core; /* NULL once there is nothing to undo */
@@ -24,11 +27,13 @@ static void undo_create(struct undo *u)
     struct cay_error ignored; /* the caller already has the error that matters */
     if (!u->core)
         return;
-    if (u->in_provider && cay_provider_destroy(u->core->provider, u->id, &ignored) < 0)
-        return; /* the row stays, so that reconcile finds what is left */
+    if (u->in_provider && cay_provider_destroy(u->core->provider, u->id, &ignored) < 0) {
+        cay_keeper_look(u->core, LOOK_MS); /* the row stays, and names what is left */
+        return;
+    }
     cay_log_remove_all(u->core->logs_fd, u->id);
-    if (u->in_store)
-        (void)cay_store_remove(u->core->store, u->id, CAY_SOON, &ignored);
+    if (u->in_store && cay_store_remove(u->core->store, u->id, CAY_SOON, &ignored) < 0)
+        cay_keeper_look(u->core, LOOK_MS);
 }
 
 static const char *make_name(struct cay_arena *a)
@@ -95,16 +100,20 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     if (r < 0)
         return r;
     undo.in_store = true;
+    cay_crash_point("create-row-written");
 
     undo.in_provider = true; /* also when create fails half way */
     r = cay_provider_create(core->provider, sb.id, &sb.spec, err);
     if (r < 0)
         return cay_wrap(err, "cannot create a sandbox from image %s", sb.spec.image);
     sb.started_at_ms = cay_clock_ms();
+    cay_crash_point("create-provider-done");
 
     r = cay_core_run_start(core, &sb, err);
     if (r < 0)
         return cay_wrap(err, "cannot run the start command");
+    if (sb.start_exec[0])
+        cay_crash_point("create-start-command");
 
     sb.state = CAY_RUNNING;
     sb.created_in_ms = cay_clock_mono_ms() - began_ms;
@@ -113,7 +122,9 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     if (r < 0)
         return r;
 
+    cay_crash_point("create-row-running");
     undo.core = NULL;
+    cay_core_mind_start(core, &sb);
     *out = sb;
     return 0;
 }

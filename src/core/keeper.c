@@ -37,6 +37,32 @@ static bool find_row(struct cay_core *core, const char *id, struct cay_arena *a,
     return false;
 }
 
+void cay_keeper_look(struct cay_core *core, int64_t after_ms)
+{
+    int64_t at_ms = cay_clock_mono_ms() + after_ms;
+    pthread_mutex_lock(&core->lock);
+    if (core->look_at_ms == 0 || at_ms < core->look_at_ms)
+        core->look_at_ms = at_ms;
+    pthread_cond_broadcast(&core->wake);
+    pthread_mutex_unlock(&core->lock);
+}
+
+/* Under the lock. */
+static bool look_is_due(const struct cay_core *core)
+{
+    return core->look_at_ms > 0 && core->look_at_ms <= cay_clock_mono_ms();
+}
+
+static bool take_look(struct cay_core *core)
+{
+    pthread_mutex_lock(&core->lock);
+    bool due = look_is_due(core);
+    if (due)
+        core->look_at_ms = 0;
+    pthread_mutex_unlock(&core->lock);
+    return due;
+}
+
 bool cay_keeper_event(struct cay_core *core, const struct cay_provider_entry *entry)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
@@ -44,6 +70,10 @@ bool cay_keeper_event(struct cay_core *core, const struct cay_provider_entry *en
     struct cay_sandbox sb;
     struct cay_error err = {0};
     struct cay_death death = entry->death;
+    if (!entry->id[0]) {
+        cay_keeper_look(core, 0);
+        return true;
+    }
     if (!death.reason)
         death.reason = "error";
     if (strcmp(death.reason, "stopped") == 0 || strcmp(death.reason, "deleted") == 0)
@@ -113,6 +143,57 @@ void cay_keeper_expire(struct cay_core *core, int64_t now_ms)
         for (size_t i = 0; i < due.count; i++)
             if (due.at[i].spec.persistent == (stops == 1))
                 expire(core, &due.at[i], now_ms);
+}
+
+static void end_with_start(struct cay_core *core, const struct cay_sandbox *seen,
+                           const struct cay_record_exit *end)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    struct cay_error err = {0};
+    if (!cay_hold_try(&core->holds, seen->id, &hold))
+        return; /* the next tick */
+    int r = cay_store_get(core->store, seen->account_id, seen->id, &a, &sb, &err);
+    if (r == 0 && (sb.state != CAY_RUNNING || strcmp(sb.start_exec, seen->start_exec) != 0))
+        return; /* another run of it */
+    if (r == 0) {
+        sb.has_death = true;
+        sb.death = (struct cay_death){.reason = "exited",
+                                      .has_exit = true,
+                                      .has_signal = end->signal != 0,
+                                      .exit_code = end->signal ? 128 + end->signal : end->exit_code,
+                                      .signal = end->signal,
+                                      .message = "its start command ended"};
+        r = cay_core_stop_held(core, &sb, EXPIRY_GRACE_MS, &err);
+    }
+    if (r < 0)
+        cay_log_error(&err, "cannot end sandbox %s, whose start command ended", seen->id);
+    else
+        cay_log_info("sandbox %s ended with its start command", seen->id);
+}
+
+void cay_keeper_end_with_start(struct cay_core *core)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox_list rows;
+    struct cay_record_exit end;
+    struct cay_error err = {0};
+    if (!atomic_exchange(&core->start_ends, false))
+        return;
+    if (cay_store_all(core->store, &a, &rows, &err) < 0) {
+        atomic_store(&core->start_ends, true);
+        cay_log_error(&err, "cannot look for start commands that ended");
+        return;
+    }
+    for (size_t i = 0; i < rows.count; i++) {
+        const struct cay_sandbox *sb = &rows.at[i];
+        if (sb->state != CAY_RUNNING || !sb->spec.stop_when_start_ends)
+            continue;
+        atomic_store(&core->start_ends, true);
+        if (cay_core_start_exit(core, sb, &end))
+            end_with_start(core, sb, &end);
+    }
 }
 
 void cay_keeper_shift(struct cay_core *core, int64_t jump_ms)
@@ -195,10 +276,12 @@ static void tick(struct cay_core *core, struct times *t)
     }
     if (mono >= t->expiry)
         cay_keeper_expire(core, wall);
-    if (mono >= t->reconcile) {
+    if (take_look(core) || mono >= t->reconcile) {
         int64_t pause_ms = reconcile(core, false);
         t->reconcile = cay_clock_mono_ms() + pause_ms;
+        atomic_store(&core->start_ends, true); /* it may have found one */
     }
+    cay_keeper_end_with_start(core);
     if (mono >= t->sweep) {
         sweep(core);
         t->sweep = cay_clock_mono_ms() + SWEEP_MS;
@@ -212,7 +295,7 @@ static bool wait_tick(struct cay_core *core)
     until.tv_sec += TICK_MS / 1000;
     pthread_mutex_lock(&core->lock);
     int late = 0;
-    while (!core->closing && late == 0)
+    while (!core->closing && !look_is_due(core) && late == 0)
         late = pthread_cond_timedwait(&core->wake, &core->lock, &until);
     bool go_on = !core->closing;
     pthread_mutex_unlock(&core->lock);
@@ -237,6 +320,7 @@ int cay_keeper_start(struct cay_core *core, struct cay_error *err)
     if (r < 0)
         return r;
     core->first_pause_ms = reconcile(core, true);
+    atomic_store(&core->start_ends, true);
     if (pthread_create(&core->events_thread, NULL, events_main, core) != 0)
         return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
     if (pthread_create(&core->janitor_thread, NULL, janitor_main, core) != 0) {

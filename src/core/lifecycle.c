@@ -5,6 +5,7 @@
  * row cannot be written the operation goes on and says so in the log, because the sandbox's own
  * state is what counts and reconcile brings the row after it; only create and delete fail by it. */
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/log.h"
 #include "core/core.h"
 #include "core/state.h"
@@ -59,6 +60,16 @@ static int fail_gone(const char *verb, const struct cay_sandbox *sb, int r, stru
     return cay_wrap(err, "cannot %s sandbox %s", verb, sb->id);
 }
 
+void cay_core_mark_started(struct cay_sandbox *sb, int64_t started_at_ms)
+{
+    sb->state = CAY_RUNNING;
+    sb->started_at_ms = started_at_ms;
+    sb->expires_at_ms = sb->spec.timeout_ms > 0 ? started_at_ms + sb->spec.timeout_ms : 0;
+    sb->stopped_at_ms = 0;
+    sb->has_death = false;
+    sb->status_reason = NULL;
+}
+
 int cay_core_start(struct cay_core *core, const struct cay_account *owner, const char *id,
                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
 {
@@ -82,12 +93,9 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
             (void)cay_provider_stop(core->provider, sb.id, 0, &ignored);
             return cay_wrap(err, "cannot run the start command");
         }
-        sb.started_at_ms = cay_clock_ms();
-        sb.expires_at_ms = sb.spec.timeout_ms > 0 ? sb.started_at_ms + sb.spec.timeout_ms : 0;
-        sb.stopped_at_ms = 0;
-        sb.has_death = false;
-        sb.status_reason = NULL;
+        cay_core_mark_started(&sb, cay_clock_ms());
         cay_core_note(core, &sb, CAY_NOW);
+        cay_core_mind_start(core, &sb);
     }
     *out = sb;
     return 0;
@@ -158,11 +166,13 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
     r = cay_store_update(core->store, &intent, CAY_SOON, err);
     if (r < 0)
         return r;
+    cay_crash_point("delete-row-marked");
     r = cay_provider_destroy(core->provider, sb->id, err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
         cay_core_note(core, &before, CAY_SOON);
         return cay_wrap(err, "cannot destroy sandbox %s", sb->id);
     }
+    cay_crash_point("delete-provider-done");
     sb->has_death = true;
     sb->death.reason = reason;
     sb->deleted_at_ms = sb->updated_at_ms = cay_clock_ms();
@@ -170,7 +180,10 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
         sb->stopped_at_ms = sb->deleted_at_ms;
     cay_oom_forget(&core->oom, sb->id);
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
-    return cay_store_update(core->store, sb, CAY_NOW, err);
+    r = cay_store_update(core->store, sb, CAY_NOW, err);
+    if (r == 0)
+        cay_crash_point("delete-row-gone");
+    return r;
 }
 
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,

@@ -10,10 +10,13 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/core.h"
+#include "core/keeper.h"
 #include "core/state.h"
 #include "log/files.h"
 #include "model/limits.h"
 #include <string.h>
+
+#define RETRY_MS 5000 /* until a row that could not be mended is looked at again */
 
 /* Entries in order of their ids; by pointer, because an entry may point into itself. */
 struct index {
@@ -121,6 +124,47 @@ static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_e
     return cay_store_update(core->store, sb, CAY_NOW, err);
 }
 
+/* The start command of the present run, if it was begun. While the row says that the sandbox is
+ * down nobody else can run a command in it, so what began since the sandbox started is that. */
+static int find_start(struct cay_core *core, struct cay_sandbox *sb,
+                      const struct cay_provider_entry *entry, bool *found_out,
+                      struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_strs ids;
+    struct cay_execution ex = {0};
+    struct cay_error ignored; /* a log that cannot be read is none */
+    int r = cay_log_list(core->logs_fd, sb->id, &a, &ids, err);
+    if (r < 0)
+        return r;
+    *found_out = ids.count > 0 && strcmp(ids.at[0], sb->start_exec) != 0 && /* the last run's */
+                 cay_log_open(core->logs_fd, sb->id, ids.at[0], &fd, &ignored) == 0 &&
+                 cay_core_summary(core, sb->id, ids.at[0], fd, &a, &ex, &ignored) == 0 &&
+                 ex.started_at_ms >= entry->started_at_ms && ex.status != CAY_EXEC_LOST;
+    if (*found_out)
+        cay_str_copy(sb->start_exec, sizeof sb->start_exec, ids.at[0]);
+    return 0;
+}
+
+/* A start that a crash cut short, or whose row could not be written. */
+static int finish_start(struct cay_core *core, struct cay_sandbox *sb,
+                        const struct cay_provider_entry *entry, struct cay_error *err)
+{
+    struct cay_error ignored; /* the error that matters is why the start command failed */
+    bool found = false;
+    int r = find_start(core, sb, entry, &found, err);
+    if (r < 0)
+        return r;
+    if (!found && cay_core_run_start(core, sb, err) < 0) {
+        (void)cay_provider_stop(core->provider, sb->id, 0, &ignored);
+        return cay_wrap(err, "cannot run the start command");
+    }
+    cay_core_mark_started(sb, entry->started_at_ms);
+    sb->updated_at_ms = cay_clock_ms();
+    return cay_store_update(core->store, sb, CAY_NOW, err);
+}
+
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
                     const struct cay_provider_entry *entry, struct cay_error *err)
 {
@@ -136,13 +180,7 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
             death.reason = "error";
         return cay_core_died_held(core, sb, &death, entry->ended_at_ms, err);
     }
-    /* a start whose row could not be written */
-    sb->state = CAY_RUNNING;
-    sb->started_at_ms = entry->started_at_ms;
-    sb->has_death = false;
-    sb->status_reason = NULL;
-    sb->updated_at_ms = cay_clock_ms();
-    return cay_store_update(core->store, sb, CAY_NOW, err);
+    return finish_start(core, sb, entry, err);
 }
 
 static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *seen,
@@ -161,11 +199,13 @@ static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *se
         return;
     if (r == 0)
         r = mend_row(core, &sb, entry, &err);
-    if (r < 0)
+    if (r < 0) {
         cay_log_error(&err, "cannot reconcile sandbox %s", seen->id);
-    else
-        cay_log_info("sandbox %s was %s and is now %s", seen->id, cay_state_name(seen->state),
-                     was_never_finished(&sb) ? "removed" : cay_state_name(sb.state));
+        cay_keeper_look(core, RETRY_MS);
+        return;
+    }
+    cay_log_info("sandbox %s was %s and is now %s", seen->id, cay_state_name(seen->state),
+                 was_never_finished(&sb) ? "removed" : cay_state_name(sb.state));
 }
 
 /* A store that never held a row, beside sandboxes of ours, is a store that was lost: whoever put it

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "core/keeper.h"
 #include "core/reconcile.h"
+#include "log/files.h"
 #include "tests/fixture.h"
 
 #define ORPHAN "sb-orphanorphanorphan00"
@@ -153,6 +154,59 @@ TEST(reconcile_brings_rows_after_reality)
         CHECK_EQ(ends[i].name, row(&f, sb.id).updated_at_ms, now.updated_at_ms);
         fixture_close(&f);
     }
+}
+
+static const struct {
+    const char *name;
+    bool begun; /* the crash came after the start command */
+    size_t runs;
+} starts[] = {
+    {"killed ahead of the start command", false, 2},
+    {"killed behind it", true, 2},
+};
+
+/* A start of which the row knows nothing: its start command runs, and runs once. */
+TEST(reconcile_finishes_a_broken_start)
+{
+    for (size_t i = 0; i < COUNT(starts); i++) {
+        struct fixture f;
+        struct cay_error err = {0};
+        struct cay_sandbox sb = {0}, down = {0};
+        struct cay_strs ids = {0};
+        struct cay_spec spec = cay_spec_default();
+        fixture_open(&f);
+        spec.name = "box";
+        spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
+        cay_strs_push(&f.a, &spec.start, "sleep");
+        cay_strs_push(&f.a, &spec.start, "9");
+        CHECK_EQ("create", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err), 0);
+        CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "box", 0, &f.a, &down, &err), 0);
+        if (starts[i].begun)
+            CHECK_EQ("start", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+        else
+            CHECK_EQ("start", cay_provider_start(f.provider, sb.id, &sb.spec, &err), 0);
+        CHECK_EQ("as before", cay_store_update(f.store, &down, CAY_NOW, &err), 0);
+        CHECK_EQ(starts[i].name, reconcile(&f, true), 0);
+        struct cay_sandbox now = row(&f, sb.id);
+        CHECK_EQ(starts[i].name, now.state, CAY_RUNNING);
+        CHECK(starts[i].name, now.expires_at_ms > 0 && now.stopped_at_ms == 0);
+        CHECK_EQ("logs", cay_log_list(f.core->logs_fd, sb.id, &f.a, &ids, &err), 0);
+        CHECK_EQ(starts[i].name, ids.count, starts[i].runs);
+        CHECK(starts[i].name, strcmp(now.start_exec, down.start_exec) != 0);
+        if (starts[i].begun)
+            CHECK_STR(starts[i].name, now.start_exec, sb.start_exec);
+        fixture_close(&f);
+    }
+}
+
+TEST(keeper_looks_again_when_news_may_be_lost)
+{
+    struct fixture f;
+    struct cay_provider_entry unheard = {0};
+    fixture_open(&f);
+    CHECK("taken", cay_keeper_event(f.core, &unheard));
+    CHECK("a pass is due", f.core->look_at_ms > 0 && f.core->look_at_ms <= cay_clock_mono_ms());
+    fixture_close(&f);
 }
 
 TEST(keeper_takes_the_news_of_a_death)

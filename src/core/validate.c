@@ -163,10 +163,8 @@ int cay_validate_spec(const struct cay_spec *spec, uint64_t host_memory_bytes,
         r = check_argv(&spec->start, "startCommand", err);
     if (r == 0 && spec->team_id && strlen(spec->team_id) > CAY_MAX_LABEL)
         r = cay_fail_field(err, "teamId", "at most %d bytes", CAY_MAX_LABEL);
-    if (r == 0 && spec->stop_when_start_ends) {
-        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "stopWhenStartEnds is not available yet");
-        cay_str_copy(err->field, sizeof err->field, "stopWhenStartEnds");
-    }
+    if (r == 0 && spec->stop_when_start_ends && spec->start.count == 0)
+        r = cay_fail_field(err, "stopWhenStartEnds", "stopWhenStartEnds needs a startCommand");
     return r;
 }
 
