@@ -23,7 +23,7 @@ static bool is_upper(char c)
     return c >= 'A' && c <= 'Z';
 }
 
-/* Is key the snake_case form of name? diskSizeGB is disk_size_gb, sandboxIDList sandbox_id_list. */
+/* diskSizeGB is disk_size_gb, sandboxIDList sandbox_id_list. */
 static bool is_snake_of(const char *key, const char *name)
 {
     for (size_t i = 0; name[i]; i++) {
@@ -41,13 +41,15 @@ static bool is_snake_of(const char *key, const char *name)
     return *key == 0;
 }
 
+bool cay_field_is(const struct cay_field *f, const char *key)
+{
+    return strcmp(f->name, key) == 0 || is_snake_of(key, f->name);
+}
+
 static const struct cay_field *find(const struct cay_field *table, const char *key)
 {
     for (const struct cay_field *f = table; f->kind != CAY_FIELD_STOP; f++)
-        if (strcmp(f->name, key) == 0)
-            return f;
-    for (const struct cay_field *f = table; f->kind != CAY_FIELD_STOP; f++)
-        if (is_snake_of(key, f->name))
+        if (cay_field_is(f, key))
             return f;
     return NULL;
 }
@@ -234,7 +236,7 @@ static int decode_object(struct decoder *d, const struct cay_field *table,
 
     for (const struct cay_json *v = object ? object->first : NULL; v; v = v->next) {
         const struct cay_field *f = find(table, v->key);
-        path_of(at, sizeof at, prefix, f ? f->name : v->key);
+        path_of(at, sizeof at, prefix, v->key);
         if (!f)
             return cay_fail_field(d->err, at, "unknown field %s", at);
         size_t i = (size_t)(f - table);

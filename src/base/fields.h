@@ -3,8 +3,8 @@
  *
  * A table names each field of a body, where it goes and what it may hold. camelCase and snake_case
  * are both accepted (the table says camelCase). An unknown field, a wrong type or a value out of
- * bounds is CAY_ERR_INVALID, VALIDATION_ERROR, with err->field set ("resources.vcpus" when nested).
- */
+ * bounds is CAY_ERR_INVALID, VALIDATION_ERROR, with err->field set ("resources.vcpus" when nested),
+ * in the caller's own spelling. */
 #pragma once
 #include "base/error.h"
 #include "base/json.h"
@@ -76,6 +76,8 @@ struct cay_field {
         CAY_FIELD_STOP                                                                             \
     }
 
+/* Does this key name the field, in either spelling? */
+bool cay_field_is(const struct cay_field *f, const char *key);
 /* The struct keeps what it held where a field is absent or null (the caller puts defaults there).
  * Strings point into the arena or into the JSON's. An object of NULL counts as {}. */
 int cay_fields_decode(struct cay_arena *a, const struct cay_field *table,

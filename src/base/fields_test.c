@@ -74,7 +74,7 @@ static const struct {
     {"{\"name\":\"123456789\"}", "name"},
     {"{\"name\":\"n\",\"colour\":1}", "colour"},
     {"{\"name\":\"n\",\"networkAccess\":1}", "networkAccess"},
-    {"{\"name\":\"n\",\"network_access\":\"true\"}", "networkAccess"},
+    {"{\"name\":\"n\",\"network_access\":\"true\"}", "network_access"},
     {"{\"name\":\"n\",\"network_access\":true,\"networkAccess\":true}", "networkAccess"},
     {"{\"name\":\"n\",\"networkaccess\":true}", "networkaccess"},
     {"{\"name\":\"n\",\"disk_size_g_b\":2}", "disk_size_g_b"},

@@ -134,6 +134,7 @@ void cay_answer_forget(struct cay_conn *c)
 {
     c->req = NULL;
     c->then = NULL;
+    cay_buf_done(&c->kept);
     cay_buf_done(&c->body);
     cay_arena_done(&c->arena);
 }

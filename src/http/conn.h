@@ -60,6 +60,7 @@ struct cay_conn {
     struct cay_arena arena;
     struct cay_req *req; /* in the arena; NULL before a head is whole */
     cay_handler then;    /* instead of the route's handler, at the end of a DEFER */
+    struct cay_buf kept; /* headers that were set before a DEFER */
     struct cay_buf out;  /* bytes to send, from out_at on */
     size_t out_at;
     int64_t moved_ms; /* when the client last took something */

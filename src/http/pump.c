@@ -101,6 +101,12 @@ static enum cay_pull pull(struct cay_http_server *s, struct cay_conn *c)
     return got;
 }
 
+static void rest(struct cay_conn *c)
+{
+    if (c->stream && c->stream->ops->rest)
+        c->stream->ops->rest(c->stream);
+}
+
 void cay_pump(struct cay_http_server *s, struct cay_conn *c)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -117,8 +123,10 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
             finish(s, c);
             return;
         }
-        if (!cay_conn_flush(s, c))
+        if (!cay_conn_flush(s, c)) {
+            rest(c);
             return;
+        }
         if (got == CAY_PULL_WAIT && s->draining) {
             cay_conn_close(s, c); /* without a last chunk: it must not look finished */
             return;

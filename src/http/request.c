@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define QUERY_MAX 256 /* parameters */
+#define QUERY_MAX 4096 /* parameters; a head has room for more, in shortest form */
 
 const char *cay_req_header(const struct cay_req *req, const char *lower_name)
 {
@@ -63,21 +63,6 @@ int cay_req_query(struct cay_req *req, struct cay_pairs *out, struct cay_error *
     return 0;
 }
 
-/* perPage in the table is perPage or per_page in the query. */
-static bool same_name(const char *camel, const char *key)
-{
-    if (strcmp(camel, key) == 0)
-        return true;
-    for (; *camel; camel++) {
-        bool upper = *camel >= 'A' && *camel <= 'Z';
-        if (upper && *key++ != '_')
-            return false;
-        if (*key++ != (upper ? *camel - 'A' + 'a' : *camel))
-            return false;
-    }
-    return *key == 0;
-}
-
 /* JSON's own form of a number; what comes from a query is held to the same. */
 static bool is_number(const char *s)
 {
@@ -101,22 +86,24 @@ static bool is_number(const char *s)
     return *s == 0;
 }
 
-static int to_json(const struct cay_field *field, const char *text, struct cay_json *out,
+static int to_json(enum cay_field_kind kind, const struct cay_pair *given, struct cay_json *out,
                    struct cay_error *err)
 {
+    const char *text = given->value;
+    out->key = given->key;
     out->text = text;
     out->len = strlen(text);
-    switch (field->kind) {
+    switch (kind) {
     case CAY_FIELD_INTEGER:
     case CAY_FIELD_NUMBER:
         if (!is_number(text))
-            return cay_fail_field(err, field->name, "%s must be a number", field->name);
+            return cay_fail_field(err, given->key, "%s must be a number", given->key);
         out->kind = CAY_JSON_NUMBER;
         return 0;
     case CAY_FIELD_BOOLEAN:
         out->truth = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
         if (!out->truth && strcmp(text, "false") != 0 && strcmp(text, "0") != 0)
-            return cay_fail_field(err, field->name, "%s must be true or false", field->name);
+            return cay_fail_field(err, given->key, "%s must be true or false", given->key);
         out->kind = CAY_JSON_BOOL;
         return 0;
     default:
@@ -131,17 +118,18 @@ static int field_value(struct cay_arena *a, const struct cay_field *field,
 {
     struct cay_json *value = NULL, *list = NULL;
     for (size_t i = 0; i < query->count; i++) {
-        if (!same_name(field->name, query->at[i].key))
+        const char *key = query->at[i].key;
+        if (!cay_field_is(field, key))
             continue;
         if (value && !list)
-            return cay_fail_field(err, field->name, "%s is given twice", field->name);
+            return cay_fail_field(err, key, "%s is given twice", key);
         struct cay_json *one = cay_arena_alloc(a, sizeof *one);
-        int r = to_json(field, query->at[i].value, one, err);
+        int r = to_json(field->kind, &query->at[i], one, err);
         if (r < 0)
             return r;
         if (field->kind == CAY_FIELD_STRINGS && !list) {
             list = cay_arena_alloc(a, sizeof *list);
-            *list = (struct cay_json){.kind = CAY_JSON_ARRAY, .first = one};
+            *list = (struct cay_json){.kind = CAY_JSON_ARRAY, .key = key, .first = one};
         } else if (list) {
             value->next = one;
         }
@@ -168,7 +156,6 @@ int cay_req_decode_query(struct cay_req *req, const struct cay_field *table, voi
             return r;
         if (!value)
             continue;
-        value->key = f->name;
         if (last)
             last->next = value;
         else

@@ -24,4 +24,6 @@ struct cay_stream_ops {
     /* Adds about `room` bytes to out, on the loop: must not block for long. */
     enum cay_pull (*pull)(struct cay_stream *s, struct cay_buf *out, size_t room);
     void (*close)(struct cay_stream *s); /* frees */
+    /* Optional. The client takes nothing for now: lets go of what can be read again. */
+    void (*rest)(struct cay_stream *s);
 };

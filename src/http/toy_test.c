@@ -46,8 +46,8 @@ static void close_stream(struct cay_stream *s)
     atomic_fetch_sub(&streams, 1);
 }
 
-static const struct cay_stream_ops file_ops = {pull_file, close_stream};
-static const struct cay_stream_ops endless_ops = {pull_endless, close_stream};
+static const struct cay_stream_ops file_ops = {.pull = pull_file, .close = close_stream};
+static const struct cay_stream_ops endless_ops = {.pull = pull_endless, .close = close_stream};
 
 static struct cay_stream *new_stream(const struct cay_stream_ops *ops, int fd,
                                      const char *keepalive)

@@ -110,7 +110,12 @@ static void run(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *
     struct cay_error err = {0};
     cay_handler then = c->then;
     c->then = NULL;
+    resp->headers = c->kept;
+    c->kept = (struct cay_buf){0};
+    size_t headers = resp->headers.len;
     int r = then ? then(c->req, resp, &err) : run_route(s, c->req, resp, &err);
+    if (then && r < 0)
+        resp->headers.len = headers;
     if (r >= 0 && resp->kind == CAY_RESP_BYTES && resp->status == 0)
         r = cay_fail(&err, CAY_ERR_INTERNAL, "the handler gave no answer");
     if (r < 0)
@@ -156,7 +161,9 @@ static void work(struct cay_http_server *s, struct cay_conn *c)
     if (resp.kind == CAY_RESP_DEFER) {
         c->stream = resp.stream;
         c->then = resp.then;
+        c->kept = resp.headers;
         resp.stream = NULL;
+        resp.headers = (struct cay_buf){0};
         cay_answer_done(&resp);
         give_back(s, c, CAY_PHASE_DEFER);
         return;

@@ -263,7 +263,12 @@ static void close_stream(struct cay_stream *s)
     free(f);
 }
 
-static const struct cay_stream_ops follow_ops = {.pull = pull, .close = close_stream};
+static void rest(struct cay_stream *s)
+{
+    cay_reader_rest(&((struct follow *)s)->reader);
+}
+
+static const struct cay_stream_ops follow_ops = {.pull = pull, .close = close_stream, .rest = rest};
 
 static struct follow *new_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
                                  const struct cay_stream_ops *ops, uint64_t offset)
