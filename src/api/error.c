@@ -19,10 +19,17 @@ static const struct {
     {CAY_ERR_METHOD, 405, false},       {CAY_ERR_MISDIRECTED, 421, false},
 };
 
+/* Those for which HTTP has a status of its own. */
+static const struct {
+    const char *name;
+    int status;
+} named[] = {{"HEADERS_TOO_LARGE", 431}, {"HTTP_VERSION_NOT_SUPPORTED", 505}};
+
 int cay_api_status(const struct cay_error *err)
 {
-    if (err->code == CAY_ERR_TOO_LARGE && strcmp(cay_error_name(err), "HEADERS_TOO_LARGE") == 0)
-        return 431;
+    for (size_t i = 0; i < CAY_COUNT(named); i++)
+        if (strcmp(cay_error_name(err), named[i].name) == 0)
+            return named[i].status;
     for (size_t i = 0; i < CAY_COUNT(statuses); i++)
         if (statuses[i].code == err->code)
             return statuses[i].status;

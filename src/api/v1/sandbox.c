@@ -10,12 +10,25 @@ static int answer(struct cay_req *req, struct cay_resp *resp, int status,
     return 0;
 }
 
+struct create_query {
+    bool wait;
+};
+
+/* A create takes milliseconds, so who does not want to wait is answered with the same. */
+static const struct cay_field create_fields[] = {
+    CAY_FIELD_BOOL(struct create_query, wait, "wait"),
+    CAY_FIELD_END,
+};
+
 static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
+    struct create_query q = {.wait = true};
     struct cay_spec spec = cay_spec_default();
     struct cay_sandbox sb;
 
-    int r = cay_v1_decode_spec(req, &spec, err);
+    int r = cay_req_decode_query(req, create_fields, &q, err);
+    if (r == 0)
+        r = cay_v1_decode_spec(req, &spec, err);
     if (r < 0)
         return r;
     r = cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err);
