@@ -38,7 +38,8 @@ static void drop_idle(struct cay_native *n, struct cay_pid1 *p)
 
 static void keep_idle(struct cay_native *n, struct cay_pid1 *p, int *fd)
 {
-    if (p->idle_count == (int)CAY_COUNT(p->idle) || n->idle_total >= CAY_CONNECTIONS_TO_INIT)
+    if (*fd < 0 || p->idle_count == (int)CAY_COUNT(p->idle) ||
+        n->idle_total >= CAY_CONNECTIONS_TO_INIT)
         return; /* the caller's scope closes it */
     p->idle[p->idle_count++] = cay_take_fd(fd);
     n->idle_total++;
@@ -100,34 +101,54 @@ void cay_pid1_forget_all(struct cay_native *n)
             forget_at(n, &n->pid1s[i]);
 }
 
-/* A connection and a copy of what we know; asks the engine when there is none. */
+static void copy_known(struct cay_arena *a, const struct cay_pid1 *p, struct cay_pid1 *out)
+{
+    *out = *p;
+    out->env = cay_arena_alloc(a, p->env_len + 1);
+    memcpy(out->env, p->env, p->env_len);
+}
+
+static bool take_idle(struct cay_native *n, const char *id, struct cay_arena *a,
+                      struct cay_pid1 *out, int *fd_out)
+{
+    pthread_mutex_lock(&n->lock);
+    struct cay_pid1 *p = *slot(n, id);
+    bool found = p && p->idle_count;
+    if (found) {
+        copy_known(a, p, out);
+        *fd_out = p->idle[--p->idle_count];
+        n->idle_total--;
+    }
+    pthread_mutex_unlock(&n->lock);
+    return found;
+}
+
+/* A connection and a copy of what we know; asks the engine when there is none idle. A fresh one is
+ * used at once: put among the idle ones, others could take it first. */
 static int take(struct cay_native *n, const char *id, struct cay_arena *a, struct cay_pid1 *out,
                 int *fd_out, struct cay_error *err)
 {
     struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_CONNECT};
+    CAY_AUTO_FD int fd = -1;
+    char data[CAY_MESSAGE_MAX];
+    size_t len;
+    if (take_idle(n, id, a, out, fd_out))
+        return 0;
     cay_str_copy(rq.id, sizeof rq.id, id);
-    for (int i = 0; i < 2; i++) {
-        char data[CAY_MESSAGE_MAX];
-        size_t len;
-        int fd;
-        pthread_mutex_lock(&n->lock);
-        struct cay_pid1 *p = *slot(n, id);
-        if (p && p->idle_count) {
-            *out = *p;
-            out->env = cay_arena_alloc(a, p->env_len + 1);
-            memcpy(out->env, p->env, p->env_len);
-            *fd_out = p->idle[--p->idle_count];
-            n->idle_total--;
-            pthread_mutex_unlock(&n->lock);
-            return 0;
-        }
-        pthread_mutex_unlock(&n->lock);
-        int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
-        if (r < 0)
-            return r;
-        cay_pid1_learn(n, id, data, len, fd);
-    }
-    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "BUSY", "too many connections to pid 1");
+    int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
+    if (r < 0)
+        return r;
+    cay_pid1_learn(n, id, data, len, -1);
+    pthread_mutex_lock(&n->lock);
+    struct cay_pid1 *p = *slot(n, id);
+    if (p)
+        copy_known(a, p, out);
+    pthread_mutex_unlock(&n->lock);
+    if (!p || fd < 0)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING",
+                           "the sandbox ended during the call");
+    *fd_out = cay_take_fd(&fd);
+    return 0;
 }
 
 static void give_back(struct cay_native *n, const char *id, int *fd)
