@@ -135,9 +135,15 @@ static int version(struct cay_cli *cli, struct cay_error *err)
         CAY_AUTO_BUF struct cay_buf out = {0};
         struct cay_json_writer w = {.buf = &out};
         cay_jw_object(&w, NULL);
-        cay_jw_str(&w, "client", CAY_VERSION);
-        cay_jw_str(&w, "server", server);
-        cay_jw_str(&w, "url", o->url);
+        cay_jw_str(&w, "version", CAY_VERSION);
+        if (there) {
+            cay_jw_object(&w, "server");
+            cay_jw_str(&w, "url", o->url);
+            cay_jw_str(&w, "version", server);
+            cay_jw_object_end(&w);
+        } else {
+            cay_jw_null(&w, "server");
+        }
         cay_jw_object_end(&w);
         printf("%.*s\n", (int)out.len, out.data);
         return 0;

@@ -15,6 +15,7 @@ struct follow {
     const char *path;
     const char *kill_path; /* NULL: a signal ends us, not the command */
     struct cay_sse sse;
+    bool begun; /* there was a server: it may come back */
     bool ended; /* status says how */
     int status;
     int64_t heard_ms;    /* when the last event came */
@@ -224,6 +225,7 @@ static int follow_once(struct follow *f, struct cay_error *err)
     cay_sse_restart(&f->sse);
     f->cli->api_code[0] = 0;
     int r = cay_client_call(f->cli->client, &req, &answer, err);
+    f->begun = f->begun || r >= 0 || f->sse.id[0];
     return r < 0 ? r : cay_remote_check(f->cli, &answer, err);
 }
 
@@ -260,7 +262,7 @@ static int after_break(struct follow *f, int r, int64_t *pause_ms, struct cay_er
         send_signal(f, number);
         return 0;
     }
-    if (r < 0 && !cay_remote_may_retry(err))
+    if (r < 0 && (!f->begun || !cay_remote_may_retry(err)))
         return r;
     if (cay_clock_mono_ms() - f->heard_ms > CAY_REMOTE_PATIENCE_MS)
         return r < 0 ? r : cay_fail(err, CAY_ERR_UNAVAILABLE, "the stream ends without an end");
@@ -293,7 +295,7 @@ static int follow_to_end(struct follow *f, bool again, struct cay_error *err)
 int cay_follow_execution(struct cay_cli *cli, const char *sandbox, const char *execution,
                          struct cay_error *err)
 {
-    struct follow f = {.cli = cli};
+    struct follow f = {.cli = cli, .begun = true};
     f.path = cay_arena_printf(
         &cli->arena, "%s?follow=true",
         cay_remote_path(cli, "sandbox", sandbox, "exec", execution, "output", (const char *)NULL));

@@ -110,6 +110,19 @@ int cay_remote_check(struct cay_cli *cli, const struct cay_client_answer *answer
     return r;
 }
 
+/* Our JSON reader takes no NUL, but what a command wrote may hold one. Whoever wants it to the
+ * letter has cli->raw; what we read ourselves may as well hold U+FFFD, which is as long. */
+static void mask_nuls(char *json, size_t len)
+{
+    for (size_t i = 0; i + 6 <= len; i++) {
+        if (json[i] != '\\')
+            continue;
+        if (memcmp(json + i, "\\u0000", 6) == 0)
+            memcpy(json + i, "\\ufffd", 6);
+        i++;
+    }
+}
+
 int cay_remote_call(struct cay_cli *cli, const char *method, const char *path,
                     const struct cay_buf *body, int64_t wait_ms, const struct cay_json **out,
                     struct cay_error *err)
@@ -128,6 +141,7 @@ int cay_remote_call(struct cay_cli *cli, const char *method, const char *path,
     r = cay_remote_check(cli, &answer, err);
     if (r < 0)
         return r;
+    mask_nuls(answer.body.data, answer.body.len);
     r = cay_json_parse(&cli->arena, answer.body.data, answer.body.len, out, err);
     return r < 0 ? cay_wrap(err, "the server's answer is not JSON") : 0;
 }
