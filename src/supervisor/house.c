@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define PORT_PATIENCE_MS 1000
 #define NAMELESS_ID 61317 /* whom the server runs as where there is no user `cay` */
 
 static int make_parents(const char *path, struct cay_error *err)
@@ -156,21 +155,6 @@ static int split_address(const char *listen_on, char *host, size_t size, const c
     return 0;
 }
 
-/* bind with listen. A server that was killed a moment ago gives its port up when the last of its
- * threads has gone, so a port that is taken is asked for again for a while. */
-static int take_port(int fd, const struct addrinfo *at)
-{
-    int64_t until_ms = cay_clock_mono_ms() + PORT_PATIENCE_MS;
-    struct timespec pause = {.tv_nsec = 10 * 1000000L};
-    for (;;) {
-        if (bind(fd, at->ai_addr, at->ai_addrlen) == 0)
-            return listen(fd, 1024);
-        if (errno != EADDRINUSE || cay_clock_mono_ms() > until_ms)
-            return -1;
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
 int cay_port_open(struct cay_config *cfg, struct cay_error *err)
 {
     char host[128];
@@ -190,7 +174,7 @@ int cay_port_open(struct cay_config *cfg, struct cay_error *err)
     socklen_t len = sizeof bound;
     int on = 1;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    r = take_port(fd, found);
+    r = bind(fd, found->ai_addr, found->ai_addrlen) < 0 ? -1 : listen(fd, 1024);
     int error = errno;
     freeaddrinfo(found);
     errno = error;
