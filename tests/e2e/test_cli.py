@@ -88,6 +88,25 @@ def test_exec_takes_stdin(cay, client, box):
     assert cay("exec", "box", "--", "cat", stdin="not asked for").stdout == ""
 
 
+def test_output_comes_as_it_is(cay, client):
+    client.create("box", startCommand=["printf", "a\\0b\\377\\nend\\n"])
+    done = cay("exec", "--json", "box", "--", "sh", "-c", "printf 'a\\0b\\377'; exit 3")
+    assert done.returncode == 3 and json.loads(done.stdout)["stdout"] == "a\0b\ufffd", done
+    assert json.loads(cay("logs", "--json", "box").stdout)["logs"] == "a\0b\ufffd\nend\n"
+    want = b"a\0b\xff\nend\n"
+    for args in (["logs", "box"], ["exec", "box", "--", "printf", "a\\0b\\377\\nend\\n"]):
+        done = subprocess.run([CAY, *args], capture_output=True, timeout=20,
+                              env={**os.environ, "CAY_URL": f"http://{client.host}:{client.port}"})
+        assert (done.returncode, done.stdout) == (0, want), done
+
+
+def test_logs_without_follow_end_by_themselves(cay, client):
+    client.create("talker", startCommand="seq 200000; sleep 1000")
+    whole = "".join(f"{i}\n" for i in range(1, 200001))
+    until(lambda: cay("logs", "talker").stdout == whole, "all of it", 20)
+    assert cay("logs", "--tail", "2", "talker").stdout == "199999\n200000\n"
+
+
 def test_exec_detached(cay, client, box):
     ident = cay("exec", "--detach", "box", "--", "sh", "-c", "echo $$; exec sleep 1000").stdout.strip()
     assert client.execution("box", ident)["status"] == "running" and ident in cay("ps", "box").stdout

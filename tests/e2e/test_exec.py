@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands: how they are given, how they end, and what is told of it."""
+import json
 import re
 import signal
 import threading
@@ -44,7 +45,9 @@ CASES = [
     ("exit 255", {"command": "exit 255"}, {"exitCode": 255, "reason": "exited"}),
     ("not found, array", {"command": ["no-such-program"]}, {"exitCode": 127}),
     ("not found, shell", {"command": "no-such-program"}, {"exitCode": 127}),
-    ("not executable", {"command": ["/etc/hostname"]}, {"exitCode": 126}),
+    ("not executable", {"command": ["/etc/passwd"]}, {"exitCode": 126}),
+    ("not executable, by PATH", {"command": ["passwd"], "env": {"PATH": "/nowhere:/etc:/tmp"}}, {"exitCode": 126}),
+    ("a directory", {"command": ["/etc"]}, {"exitCode": 126}),
     ("killed by a signal", {"command": ["sh", "-c", "kill -KILL $$"]}, {"exitCode": 137, "reason": "signal"}),
     ("SIGSEGV", {"command": ["sh", "-c", "kill -SEGV $$"]}, {"exitCode": 139, "reason": "signal"}),
     ("the sandbox's id", {"command": "test ${#CAY_SANDBOX_ID} = 23"}, {"exitCode": 0}),
@@ -90,7 +93,7 @@ REFUSED = [
     ("uid above the range", {"command": ["id"], "user": "4294967296"}, "user"),
     ("negative uid", {"command": ["id"], "user": "-1"}, "user"),
     ("cwd is not there", {"command": ["pwd"], "cwd": "/no/such"}, "cwd"),
-    ("cwd is a file", {"command": ["pwd"], "cwd": "/etc/hostname"}, "cwd"),
+    ("cwd is a file", {"command": ["pwd"], "cwd": "/etc/passwd"}, "cwd"),
     ("cwd with NUL", {"command": ["pwd"], "cwd": "/\0"}, "cwd"),
     ("env key empty", {"command": ["env"], "env": {"": "x"}}, "env"),
     ("env key with =", {"command": ["env"], "env": {"A=B": "x"}}, "env"),
@@ -109,8 +112,18 @@ REFUSED = [
 def test_refused(runner, spec, field):
     answer = runner(spec)
     assert answer.status == 400, answer
-    assert answer.error["details"]["field"].startswith(field), answer
+    if "\\u0000" in json.dumps(spec):
+        assert answer.error["code"] == "INVALID_JSON", answer
+    else:
+        assert answer.error["details"]["field"].startswith(field), answer
     assert answer.json()["detail"] == answer.error["message"]
+
+
+def test_no_format_of_a_program(client, box):
+    client.sh("box", "echo x > /workspace/none; chmod +x /workspace/none")
+    for command in (["/workspace/none"], ["none"]):
+        result = client.exec("box", command, env={"PATH": "/workspace"})
+        assert result["exitCode"] == 126 and "none" in result["stderr"], result
 
 
 def test_no_helper_is_loaded_by_ld_preload(client, box):

@@ -222,7 +222,18 @@ def test_start_command_end_is_told_and_the_sandbox_runs_on(client):
     assert client.sh("short", "echo alive") == "alive\n"
 
 
-@pytest.mark.parametrize("field, value", [("stopWhenStartEnds", True), ("track", "workspace"), ("leaseSeconds", 60),
+def test_it_stops_with_its_start_command_where_asked_for(client):
+    client.create("short", startCommand="echo x > /workspace/x; exit 3", stopWhenStartEnds=True)
+    client.create("long", startCommand="sleep 1000", stopWhenStartEnds=True)
+    until(lambda: client.sandbox("short")["status"] == "STOPPED", "it stops")
+    sandbox = client.sandbox("short")
+    assert sandbox["terminationReason"] == "exited" and sandbox["termination"]["exitCode"] == 3, sandbox
+    assert client.sandbox("long")["status"] == "RUNNING"
+    answer = client.post("/sandbox", {"stopWhenStartEnds": True})
+    assert answer.status == 400 and answer.error["details"]["field"] == "stopWhenStartEnds", answer
+
+
+@pytest.mark.parametrize("field, value", [("track", "workspace"), ("leaseSeconds", 60),
                                           ("source", {"type": "git", "url": "https://example.org/x.git"})])
 def test_what_a_later_issue_brings_is_refused_by_name(client, field, value):
     """Taken and not done would be a lie."""

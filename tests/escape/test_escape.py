@@ -128,7 +128,7 @@ NOT_WRITABLE = """
 /proc/sys/vm/overcommit_memory /proc/sys/vm/drop_caches /proc/sys/fs/file-max /proc/sys/fs/suid_dumpable
 /proc/sys/fs/binfmt_misc/register /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/ip_unprivileged_port_start
 /proc/irq/default_smp_affinity /proc/bus/pci/devices /proc/timer_list
-/proc/1/oom_score_adj /proc/1/comm /proc/1/mem /proc/1/attr/current /proc/1/uid_map
+/proc/1/oom_score_adj /proc/1/comm /proc/1/mem /proc/1/uid_map
 /sys/kernel/uevent_helper /sys/kernel/mm/transparent_hugepage/enabled /sys/power/state /sys/power/disk
 /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/release_agent /sys/fs/cgroup/memory/memory.limit_in_bytes
 /sys/class/net/lo/mtu /sys/module/overlay/parameters/redirect_dir /sys/kernel/debug /sys/kernel/security

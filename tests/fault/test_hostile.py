@@ -190,8 +190,8 @@ def test_output_flood(server, client, flood):
 def test_readers_that_never_read(server, client):
     """F-31: 500 of them cost little, and nobody else notices."""
     client.create("source")
-    ident = client.detach("source", ["sh", "-c", "yes | head -c 20M; sleep 1000"])
-    until(lambda: client.execution("source", ident)["stdoutBytes"] >= 20 << 20, "all is written", 20)
+    ident = client.detach("source", ["sh", "-c", "yes | head -c 20M; touch /tmp/written; sleep 1000"])
+    until(lambda: client.exec("source", ["test", "-e", "/tmp/written"])["exitCode"] == 0, "all is written", 20)
     pid = server.pid("server")
     rss = proc.rss_kib(pid)
     calm = exec_times(client, "source", 30)
@@ -216,6 +216,7 @@ def test_readers_that_never_read(server, client):
     finally:
         for s in sockets:
             s.close()
+    client.close()  # ours was idle for as long
     assert client.sh("source", "echo fine") == "fine\n"
 
 

@@ -60,8 +60,11 @@ class Server:
         reader.start()
         ready.wait(timeout)
         if not any(line.startswith("ready ") for line in self.stdout):
-            code = self.process.poll()
-            if code is None:
+            try:
+                # One that has closed its stdout is about to end.
+                code = self.process.wait(0 if reader.is_alive() else 5)
+            except subprocess.TimeoutExpired:
+                code = None
                 self.process.terminate()
             raise NotReady(f"the server did not get ready, exit {code}:\n{self.log()}", code)
         return self
