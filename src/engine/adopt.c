@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* At start: what an earlier engine left. A sandbox that runs is taken over as it is; one that died
  * meanwhile gets its end written down; one that was never finished, or was being removed, goes. */
-#include "base/clock.h"
 #include "base/log.h"
 #include "engine/dispatcher.h"
 #include <dirent.h>
@@ -21,14 +20,6 @@ static bool take_over(struct cay_dispatcher *d, struct cay_box *box)
     box->source.fd = cay_take_fd(&fd);
     cay_dispatcher_watch(d, &box->source, EPOLLIN);
     return true;
-}
-
-static void mourn(struct cay_dispatcher *d, struct cay_box *box)
-{
-    bool rebooted = strcmp(box->record.boot_id, d->engine.boot_id) != 0;
-    cay_boxes_died(d, box, false, 0);
-    if (rebooted && box->record.intent == CAY_INTENT_NONE)
-        cay_str_copy(box->record.entry.reason, sizeof box->record.entry.reason, "host_restart");
 }
 
 static void adopt(struct cay_dispatcher *d, const char *id)
@@ -51,7 +42,7 @@ static void adopt(struct cay_dispatcher *d, const char *id)
     else if (!box->record.running)
         cay_jobs_add(d, box, CAY_JOB_CLEAN); /* a cgroup may be left of a crash */
     else if (!take_over(d, box))
-        mourn(d, box);
+        cay_boxes_died(d, box, false, 0);
     else if (intent == CAY_INTENT_DESTROY)
         cay_boxes_wish(d, CAY_ENGINE_DESTROY, id, NULL);
     else if (intent == CAY_INTENT_STOP)

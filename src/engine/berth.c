@@ -26,8 +26,20 @@
 void cay_berth_done(struct cay_berth *b)
 {
     cay_close_fd(&b->net_fd);
+    cay_close_fd(&b->ipc_fd);
     cay_close_fd(&b->user_fd);
     cay_close_fd(&b->lock_fd);
+}
+
+void cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS])
+{
+    const int all[CAY_BERTH_FDS] = {b->net_fd, b->ipc_fd, b->user_fd, b->lock_fd};
+    memcpy(fds, all, sizeof all);
+}
+
+struct cay_berth cay_berth_from_fds(const int fds[CAY_BERTH_FDS], uint32_t base)
+{
+    return (struct cay_berth){fds[0], fds[1], fds[2], fds[3], base};
 }
 
 int cay_berth_open_ids(int *fd_out, struct cay_error *err)
@@ -71,7 +83,7 @@ static int write_file(const char *path, const char *text)
 static int make_net(struct cay_berth *b, struct cay_error *err)
 {
     struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-    if (unshare(CLONE_NEWNET) < 0)
+    if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a net namespace");
     CAY_AUTO_FD int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0)
@@ -79,7 +91,10 @@ static int make_net(struct cay_berth *b, struct cay_error *err)
     (void)write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     (void)write_file("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
     b->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    return b->net_fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a net namespace") : 0;
+    b->ipc_fd = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
+    return b->net_fd < 0 || b->ipc_fd < 0
+               ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a net namespace")
+               : 0;
 }
 
 static int write_map(pid_t pid, const char *which, uint32_t base)
@@ -117,7 +132,7 @@ static int make_user(struct cay_berth *b, struct cay_error *err)
 
 static int make(struct cay_berth *b, int ids_fd, struct cay_error *err)
 {
-    *b = (struct cay_berth){-1, -1, -1, 0};
+    *b = CAY_NO_BERTH;
     int r = take_range(b, ids_fd, err);
     if (r == 0)
         r = make_net(b, err);
@@ -142,8 +157,9 @@ void cay_berth_serve(int sock, int ids_fd)
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;
         int r = make(&b, ids_fd, &m.err);
         m.base = b.base;
-        int fds[] = {b.net_fd, b.user_fd, b.lock_fd};
-        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, r < 0 ? 0 : 3) < 0)
+        int fds[CAY_BERTH_FDS];
+        cay_berth_to_fds(&b, fds);
+        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, r < 0 ? 0 : CAY_BERTH_FDS) < 0)
             return;
     }
 }
@@ -151,16 +167,16 @@ void cay_berth_serve(int sock, int ids_fd)
 int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
 {
     struct berth_message m;
-    int fds[3];
+    int fds[CAY_BERTH_FDS];
     int fd_count = 0;
-    ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, 3, &fd_count);
+    ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, CAY_BERTH_FDS, &fd_count);
     if (n != sizeof m)
         return cay_fail(err, CAY_ERR_PROVIDER, "the filler of berths is gone");
-    if (fd_count != 3) {
+    if (fd_count != CAY_BERTH_FDS) {
         *err = m.err;
         err->name = NULL; /* a pointer of another process */
         return err->code;
     }
-    *out = (struct cay_berth){fds[0], fds[1], fds[2], m.base};
+    *out = cay_berth_from_fds(fds, m.base);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A berth is what a sandbox needs before it has a process: a user namespace with an id range of its
- * own, and a net namespace with nothing in it but a loopback device. Making one takes half a
- * millisecond, so a process of its own keeps a few ready. A berth is used once. */
+ * own, an ipc namespace, and a net namespace with nothing in it but a loopback device. Making one
+ * takes half a millisecond, so a process of its own keeps a few ready. A berth is used once. */
 #pragma once
 #include "base/error.h"
 #include <stdint.h>
@@ -9,12 +9,18 @@
 #define CAY_BERTH_IDS 65536U
 
 struct cay_berth {
-    int net_fd, user_fd;
+    int net_fd, ipc_fd, user_fd;
     int lock_fd;   /* holds the range, machine-wide, for as long as anyone has it open */
     uint32_t base; /* first id of the range, on the host */
 };
 
+#define CAY_BERTH_FDS 4
+#define CAY_NO_BERTH ((struct cay_berth){-1, -1, -1, -1, 0})
+
 void cay_berth_done(struct cay_berth *b);
+/* As descriptors beside a message, and back. */
+void cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS]);
+struct cay_berth cay_berth_from_fds(const int fds[CAY_BERTH_FDS], uint32_t base);
 /* Where the machine's id ranges are locked: /run/cay/ids. */
 int cay_berth_open_ids(int *fd_out, struct cay_error *err);
 /* The filler: answers each byte that comes on sock with a berth; ends with its peer. */

@@ -154,10 +154,9 @@ static void answer_connected(struct cay_dispatcher *d, struct cay_box *box, stru
 
 /* ---- STOP, DESTROY ---- */
 
-static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
+static void begin_kill(struct cay_box *box)
 {
     (void)kill(box->record.pid, SIGKILL); /* everything in its pid namespace goes with it */
-    cay_cgroup_kill(&d->engine.cgroups, box->record.entry.id);
     box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
 }
 
@@ -176,7 +175,7 @@ static void begin_stop(struct cay_dispatcher *d, struct cay_box *box, uint32_t g
     }
     if (connect_pid1(d, box->record.entry.id, &box->stop_fd, &err) < 0 ||
         cay_packet_send(box->stop_fd, &stop, sizeof stop, NULL, 0, NULL, 0) < 0)
-        begin_kill(d, box); /* a pid 1 that does not listen cannot be asked */
+        begin_kill(box); /* a pid 1 that does not listen cannot be asked */
     else
         box->deadline_ms = cay_clock_mono_ms() + grace_ms + STOP_EXTRA_MS;
 }
@@ -196,7 +195,7 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
     }
-    begin_kill(d, box);
+    begin_kill(box);
     cay_engine_crash("delete-killed", box->record.entry.id);
 }
 
@@ -404,48 +403,58 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
 
 /* ---- death ---- */
 
-static const char *why(const struct cay_box *box, bool known, int status)
+static const char *why(const struct cay_dispatcher *d, const struct cay_box *box, bool known,
+                       int status)
 {
-    if (box->record.intent == CAY_INTENT_DESTROY)
-        return "deleted";
-    if (box->record.intent == CAY_INTENT_STOP)
+    const struct cay_box_record *r = &box->record;
+    if (r->intent == CAY_INTENT_STOP)
         return "stopped";
-    if (known && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && box->record.entry.oom_kills)
+    if (!known && strcmp(r->boot_id, d->engine.boot_id) != 0)
+        return "host_restart";
+    if (known && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && r->entry.oom_kills)
         return "oom";
     if (known && WIFSIGNALED(status))
         return "signal";
     return known ? "exited" : "error";
 }
 
-void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status)
+static void write_end(struct cay_dispatcher *d, struct cay_box *box, bool known, int status)
 {
     struct cay_error err;
     struct cay_usage usage;
     struct cay_engine_entry *e = &box->record.entry;
 
+    cay_cgroup_usage(&d->engine.cgroups, e->id, &usage);
+    e->cpu_us = usage.cpu_us;
+    e->memory_peak_bytes = usage.memory_peak_bytes;
+    e->oom_kills = usage.oom_kills;
+    e->ended_at_ms = cay_clock_ms();
+    e->exit_code = known && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    e->signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+    cay_str_copy(e->reason, sizeof e->reason, why(d, box, known, status));
+    if (save(d, box, &err) < 0)
+        cay_log_error(&err, "cannot record the end of %s", e->id);
+    if (box->record.intent == CAY_INTENT_NONE)
+        cay_dispatcher_event(d, e);
+}
+
+void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status)
+{
     if (box->source.fd >= 0) {
         cay_dispatcher_unwatch(d, &box->source);
         cay_close_fd(&box->source.fd);
     }
     cay_close_fd(&box->stop_fd);
     box->deadline_ms = 0;
-    cay_cgroup_usage(&d->engine.cgroups, e->id, &usage);
-    e->cpu_us = usage.cpu_us;
-    e->memory_peak_bytes = usage.memory_peak_bytes;
-    e->oom_kills = usage.oom_kills;
-    e->ended_at_ms = cay_clock_ms();
-    e->state = CAY_ENGINE_STOPPED;
-    e->exit_code = known && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    e->signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : -1;
-    cay_str_copy(e->reason, sizeof e->reason, why(box, known, status));
     box->record.running = false;
-    if (box->record.intent == CAY_INTENT_DESTROY)
-        cay_engine_crash("delete-reaped", e->id);
-    if (save(d, box, &err) < 0)
-        cay_log_error(&err, "cannot record the end of %s", e->id);
-    if (box->record.intent == CAY_INTENT_NONE)
-        cay_dispatcher_event(d, e);
-    cay_jobs_add(d, box, box->record.intent == CAY_INTENT_DESTROY ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
+    box->record.entry.state = CAY_ENGINE_STOPPED;
+    if (box->record.intent == CAY_INTENT_DESTROY) { /* its record goes with it */
+        cay_engine_crash("delete-reaped", box->record.entry.id);
+        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+    } else {
+        write_end(d, box, known, status);
+        cay_jobs_add(d, box, CAY_JOB_CLEAN);
+    }
 }
 
 /* ---- time ---- */
@@ -459,7 +468,7 @@ void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
                 continue;
             if (box->record.intent == CAY_INTENT_STOP && box->stop_fd >= 0) {
                 cay_close_fd(&box->stop_fd);
-                begin_kill(d, box);
+                begin_kill(box);
                 continue;
             }
             box->deadline_ms = 0;

@@ -18,7 +18,7 @@ struct cay_engine {
     int init_fd;       /* cay-init, a sealed memfd */
     char instance[17]; /* of the data directory: names our cgroups */
     char boot_id[37];
-    struct cay_seccomp seccomp;
+    struct sock_fprog seccomp;
     struct cay_cgroups cgroups;
 };
 

@@ -128,18 +128,20 @@ static struct cay_box *take_job(struct cay_dispatcher *d)
 static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box *box)
 {
     struct cay_job job = {.op = box->job};
-    struct cay_berth berth = {-1, -1, -1, 0};
+    struct cay_berth berth = CAY_NO_BERTH;
+    int fds[CAY_BERTH_FDS];
     cay_str_copy(job.request.id, sizeof job.request.id, box->record.entry.id);
     if (needs_berth(box)) {
         job.request = box->current->request;
         berth = d->berths[--d->berth_count];
         job.base = berth.base;
     }
-    int fds[] = {berth.net_fd, berth.user_fd, berth.lock_fd};
+    cay_berth_to_fds(&berth, fds);
     s->box = box;
     s->deadline_ms = cay_clock_mono_ms() + JOB_MS;
     /* A spawner that died has its socket closed; its end is noticed in cay_jobs_child_died. */
-    (void)cay_packet_send(s->source.fd, &job, sizeof job, NULL, 0, fds, berth.net_fd < 0 ? 0 : 3);
+    (void)cay_packet_send(s->source.fd, &job, sizeof job, NULL, 0, fds,
+                          berth.net_fd < 0 ? 0 : CAY_BERTH_FDS);
     cay_berth_done(&berth);
 }
 

@@ -98,7 +98,8 @@ static int enter(const struct cay_plan *plan, bool in_v2, struct cay_error *err)
     if (r < 0)
         return r;
     /* After the attach, or the host's paths would show in /proc/self/cgroup. */
-    if (unshare(CLONE_NEWCGROUP) < 0 || setns(plan->berth.net_fd, CLONE_NEWNET) < 0)
+    if (unshare(CLONE_NEWCGROUP) < 0 || setns(plan->berth.net_fd, CLONE_NEWNET) < 0 ||
+        setns(plan->berth.ipc_fd, CLONE_NEWIPC) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the namespaces");
     if (sethostname(rq->hostname, strlen(rq->hostname)) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set the host name");
@@ -195,7 +196,7 @@ int cay_sandbox_spawn(const struct cay_plan *plan,
         return r;
     CAY_AUTO_FD int v2 = cay_cgroup_clone_fd(&plan->engine->cgroups, plan->request->id);
     struct clone_args args = {
-        .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PARENT |
+        .flags = CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWUTS | CLONE_PARENT |
                  (v2 >= 0 ? CLONE_INTO_CGROUP : 0),
         .cgroup = v2 >= 0 ? (uint64_t)v2 : 0,
     };

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <seccomp.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -448,16 +449,41 @@ static int fill_allow(scmp_filter_ctx f)
     return r < 0 ? r : add_judged(f);
 }
 
-int cay_seccomp_build(struct cay_seccomp *out, struct cay_error *err)
+/* A list of what is allowed cannot say "but not with this argument", so two programs are built: one
+ * that refuses by arguments, and the list. Where the first would allow, it goes on with the second.
+ * As one program they cost half of what two filters would in each sandbox. */
+static int join(const struct sock_fprog *first, const struct sock_fprog *second,
+                struct sock_fprog *out, struct cay_error *err)
 {
-    int r = build(SCMP_ACT_ERRNO(ENOSYS), fill_allow, &out->allow, err);
-    return r < 0 ? r : build(SCMP_ACT_ALLOW, add_refined, &out->refine, err);
+    size_t len = (size_t)first->len + second->len;
+    struct sock_filter *code = calloc(len, sizeof *code);
+    if (!code || len > BPF_MAXINSNS)
+        return cay_fail(err, CAY_ERR_INTERNAL, "the seccomp program is too long");
+    memcpy(code, first->filter, first->len * sizeof *code);
+    memcpy(code + first->len, second->filter, second->len * sizeof *code);
+    for (uint32_t i = 0; i < first->len; i++)
+        if (code[i].code == (BPF_RET | BPF_K) && code[i].k == SECCOMP_RET_ALLOW)
+            code[i] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, first->len - i - 1);
+    *out = (struct sock_fprog){(unsigned short)len, code};
+    return 0;
 }
 
-int cay_seccomp_load(const struct cay_seccomp *s, struct cay_error *err)
+int cay_seccomp_build(struct sock_fprog *out, struct cay_error *err)
 {
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &s->refine) < 0 ||
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &s->allow) < 0)
+    struct sock_fprog refine = {0}, allow = {0};
+    int r = build(SCMP_ACT_ALLOW, add_refined, &refine, err);
+    if (r == 0)
+        r = build(SCMP_ACT_ERRNO(ENOSYS), fill_allow, &allow, err);
+    if (r == 0)
+        r = join(&refine, &allow, out, err);
+    free(refine.filter);
+    free(allow.filter);
+    return r;
+}
+
+int cay_seccomp_load(const struct sock_fprog *program, struct cay_error *err)
+{
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load the seccomp program");
     return 0;
 }

@@ -185,15 +185,15 @@ static int run(struct cay_engine *engine, const struct cay_job *job, const struc
 void cay_spawner_serve(struct cay_engine *engine, int sock)
 {
     struct cay_job job;
-    int fds[3], fd_count;
+    int fds[CAY_BERTH_FDS], fd_count;
     for (;;) {
         struct cay_job_reply reply = {0};
-        ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, 3, &fd_count);
+        ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, CAY_BERTH_FDS, &fd_count);
         if (n != sizeof job)
             return;
-        CAY_CLEANUP(cay_berth_done) struct cay_berth berth = {-1, -1, -1, job.base};
-        if (fd_count == 3)
-            berth = (struct cay_berth){fds[0], fds[1], fds[2], job.base};
+        CAY_CLEANUP(cay_berth_done) struct cay_berth berth = CAY_NO_BERTH;
+        if (fd_count == CAY_BERTH_FDS)
+            berth = cay_berth_from_fds(fds, job.base);
         reply.code = run(engine, &job, &berth, &reply, &reply.err);
         if (reply.code < 0 && reply.err.name)
             cay_str_copy(reply.err_name, sizeof reply.err_name, reply.err.name);

@@ -16,7 +16,7 @@ enum cay_job_op {
 
 struct cay_job {
     uint32_t op;
-    uint32_t base; /* of the berth; its three descriptors come beside */
+    uint32_t base; /* of the berth; its descriptors come beside */
     struct cay_engine_request request;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a real pid 1 does with executions, good and bad. */
+#include "init/init.h"
 #include "init/sut.h"
 #include "log/reader.h"
 #include "model/limits.h"
@@ -270,11 +271,12 @@ TEST(init_refuses_bad_messages)
     CHECK_EQ("seal", fcntl(open_memfd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK), 0);
     CHECK_EQ("a device as log", ask_raw(s.conn, &req, device), CAY_INIT_BAD_REQUEST);
 
-    int conns[40];
+    int conns[CAY_INIT_CONNS + 8];
     for (size_t i = 0; i < COUNT(conns); i++)
         CHECK("many callers", (conns[i] = sut_dial(&s)) >= 0);
     CHECK_EQ("the last is served",
-             sut_ask(conns[39], (struct cay_init_request){.op = CAY_INIT_PING}), CAY_INIT_OK);
+             sut_ask(conns[COUNT(conns) - 1], (struct cay_init_request){.op = CAY_INIT_PING}),
+             CAY_INIT_OK);
     CHECK("the first was cut", sut_ask(s.conn, (struct cay_init_request){.op = CAY_INIT_PING}) < 0);
     for (size_t i = 0; i < COUNT(conns); i++)
         cay_close_fd(&conns[i]);
