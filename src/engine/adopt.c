@@ -60,5 +60,5 @@ void cay_adopt_all(struct cay_dispatcher *d)
         closedir(dir);
     if (d->box_count)
         cay_log_info("%zu sandboxes found", d->box_count);
-    cay_trash_empty(d);
+    d->trash_wanted = true;
 }

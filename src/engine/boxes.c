@@ -369,7 +369,7 @@ static void forget(struct cay_dispatcher *d, struct cay_box *box)
         p->next = NULL;
         cay_boxes_take(d, p);
     }
-    cay_trash_empty(d);
+    d->trash_wanted = true;
     if (trial && !cay_boxes_find(d, CAY_TRIAL_ID))
         cay_dispatcher_open_doors(d);
 }

@@ -263,6 +263,7 @@ static void tick(struct cay_dispatcher *d)
     int64_t now = cay_clock_mono_ms();
     cay_jobs_tick(d, now);
     cay_boxes_tick(d, now);
+    cay_trash_tick(d);
     if (d->down_client >= 0 && d->box_count == 0 && d->trash_pid <= 0) {
         struct cay_pending *p = calloc(1, sizeof *p);
         if (!p)

@@ -84,7 +84,7 @@ struct cay_dispatcher {
     struct cay_berth berths[CAY_BERTHS_READY];
     int berth_count, berths_asked;
     pid_t filler_pid, trash_pid;
-    bool trash_again;
+    bool trash_wanted;           /* something was moved there */
     struct cay_reaped early[64]; /* children that died before we knew whose they were */
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
@@ -130,6 +130,6 @@ void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms);
 void cay_adopt_all(struct cay_dispatcher *d);
 
 /* trash.c */
-void cay_trash_empty(struct cay_dispatcher *d);
+void cay_trash_tick(struct cay_dispatcher *d);
 /* Removes a tree of any depth without following a link or leaving the filesystem. */
 void cay_trash_remove(int dirfd, const char *name);

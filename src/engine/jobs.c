@@ -254,8 +254,6 @@ bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
     }
     if (pid == d->trash_pid) {
         d->trash_pid = 0;
-        if (d->trash_again)
-            cay_trash_empty(d);
         return true;
     }
     return false;

@@ -70,13 +70,13 @@ static void CAY_NORETURN empty(int trash_fd)
     _exit(0);
 }
 
-void cay_trash_empty(struct cay_dispatcher *d)
+/* One child for all that came in since the last look: a fork for each would cost the next caller.
+ */
+void cay_trash_tick(struct cay_dispatcher *d)
 {
-    if (d->trash_pid > 0) {
-        d->trash_again = true;
+    if (!d->trash_wanted || d->trash_pid > 0)
         return;
-    }
-    d->trash_again = false;
+    d->trash_wanted = false;
     pid_t pid = fork();
     if (pid == 0)
         empty(d->engine.trash_fd);
