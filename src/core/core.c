@@ -129,6 +129,11 @@ static void add_trouble(struct cay_core *core, struct cay_arena *a, struct cay_c
     pthread_mutex_unlock(&core->lock);
 }
 
+const char *cay_core_disk(struct cay_core *core)
+{
+    return cay_provider_disk(core->provider);
+}
+
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out)
 {
     struct cay_error err = {0};

@@ -33,6 +33,8 @@ struct cay_core_health {
     const char *provider_name, *provider_error;
     struct cay_health provider;
 };
+/* How disks are limited: "btrfs", "loop-btrfs", "none". Cheap. */
+const char *cay_core_disk(struct cay_core *core);
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out);
 
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,

@@ -308,6 +308,7 @@ void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char 
     p->request = (struct cay_engine_request){.version = CAY_ENGINE_VERSION,
                                              .op = op,
                                              .memory_bytes = CAY_MIN_MEMORY_BYTES,
+                                             .disk_bytes = CAY_MIN_DISK_BYTES,
                                              .cpu_milli = 1000,
                                              .pids = 16,
                                              .grace_ms = CAY_DEFAULT_GRACE_MS};

@@ -87,6 +87,34 @@ static int list_boxes(struct cay_dispatcher *d, struct cay_error *err)
     return cay_take_fd(&fd);
 }
 
+static void add_problem(struct cay_engine_hello *hello, const struct cay_engine_problem *problem,
+                        char *out, size_t size, size_t *len)
+{
+    if (*len + sizeof *problem > size)
+        return;
+    memcpy(out + *len, problem, sizeof *problem);
+    *len += sizeof *problem;
+    hello->problem_count++;
+}
+
+static void add_disk(const struct cay_disk *disk, struct cay_engine_hello *hello, char *out,
+                     size_t size, size_t *len)
+{
+    struct cay_engine_problem problem = {.what = "disk limit"};
+    cay_str_copy(hello->disk, sizeof hello->disk, disk->kind);
+    if (disk->fd >= 0)
+        return;
+    snprintf(problem.why, sizeof problem.why, "%s%s%.80s", disk->none.msg,
+             *disk->none.cause ? ": " : "", disk->none.cause);
+    snprintf(
+        problem.fix, sizeof problem.fix, "%s; then start the server again",
+        disk->none.code == CAY_ERR_CONFLICT
+            ? "delete them"
+            : "install btrfs-progs, allow loop devices, use Linux 6.7 or newer with btrfs, and "
+              "have 2 GiB free at the data directory");
+    add_problem(hello, &problem, out, size, len);
+}
+
 static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
 {
     static const struct {
@@ -107,11 +135,9 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
         snprintf(problem.fix, sizeof problem.fix,
                  "run `cay doctor` as root; the engine needs root and Linux 6.1 or newer with "
                  "overlayfs, user, net and cgroup namespaces");
-        memcpy(out + len, &problem, sizeof problem);
-        len += sizeof problem;
-        hello.problem_count++;
+        add_problem(&hello, &problem, out, size, &len);
     }
-    for (size_t i = 0; i < CAY_COUNT(limits) && len + sizeof problem <= size; i++) {
+    for (size_t i = 0; i < CAY_COUNT(limits); i++) {
         if (d->broken.code || !cay_cgroups_lacks(&d->engine.cgroups, limits[i].controller))
             continue;
         problem = (struct cay_engine_problem){0};
@@ -119,10 +145,10 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
         snprintf(problem.why, sizeof problem.why, "the host has no cgroup controller %s",
                  cay_controller_name(limits[i].controller));
         snprintf(problem.fix, sizeof problem.fix, "mount cgroup2 on /sys/fs/cgroup with it");
-        memcpy(out + len, &problem, sizeof problem);
-        len += sizeof problem;
-        hello.problem_count++;
+        add_problem(&hello, &problem, out, size, &len);
     }
+    if (!d->broken.code)
+        add_disk(&d->engine.disk, &hello, out, size, &len);
     memcpy(out, &hello, sizeof hello);
     return len;
 }
@@ -159,7 +185,8 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
         return err->code;
     }
     if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image) ||
-        rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
+        rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES ||
+        rq->disk_bytes < (uint64_t)CAY_MIN_DISK_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
         rq->cpu_milli > CAY_MAX_CPU_MILLI || rq->pids < 8)
         return cay_fail(err, CAY_ERR_INVALID, "limits out of bounds");
     return 0;
@@ -264,6 +291,7 @@ static void tick(struct cay_dispatcher *d)
     cay_jobs_tick(d, now);
     cay_boxes_tick(d, now);
     cay_trash_tick(d);
+    cay_care_tick(d, now);
     if (d->down_client >= 0 && d->box_count == 0 && d->trash_pid <= 0) {
         struct cay_pending *p = calloc(1, sizeof *p);
         if (!p)

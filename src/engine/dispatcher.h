@@ -5,7 +5,8 @@
  *   boxes.c       the sandboxes: what happens to one, and in which order
  *   jobs.c        spawners, berths, the queue between them
  *   adopt.c       finding at start what an earlier engine left
- *   trash.c       the child that removes trees */
+ *   trash.c       the child that removes trees
+ *   care.c        the child that grows the disk */
 #pragma once
 #include "engine/box.h"
 #include "engine/spawner.h"
@@ -83,9 +84,10 @@ struct cay_dispatcher {
     struct cay_box *first_job, *last_job;
     struct cay_berth berths[CAY_BERTHS_READY];
     int berth_count, berths_asked;
-    pid_t filler_pid, trash_pid;
-    bool trash_wanted;           /* something was moved there */
-    struct cay_reaped early[64]; /* children that died before we knew whose they were */
+    pid_t filler_pid, trash_pid, disk_pid;
+    int64_t disk_at_ms, sweep_at_ms; /* when the disk is looked at next */
+    bool trash_wanted;               /* something was moved there */
+    struct cay_reaped early[64];     /* children that died before we knew whose they were */
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
     int down_client;         /* waits until nothing is left; -1 none */
@@ -125,6 +127,9 @@ void cay_jobs_spawner_ready(struct cay_dispatcher *d, struct cay_spawner *s);
 void cay_jobs_berth_ready(struct cay_dispatcher *d);
 bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of ours */
 void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms);
+
+/* care.c */
+void cay_care_tick(struct cay_dispatcher *d, int64_t now_ms);
 
 /* adopt.c */
 void cay_adopt_all(struct cay_dispatcher *d);

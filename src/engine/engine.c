@@ -113,6 +113,7 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
                              .engine_fd = -1,
                              .boxes_fd = -1,
                              .trash_fd = -1,
+                             .disk = {.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1},
                              .images_fd = -1,
                              .ids_fd = -1,
                              .init_fd = -1};
@@ -121,6 +122,8 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a mount namespace");
     int r = open_dirs(e, err);
+    if (r == 0)
+        r = cay_disk_open(&e->disk, e->engine_fd, e->boxes_fd, err);
     if (r == 0)
         r = cay_berth_open_ids(&e->ids_fd, err);
     if (r == 0)

@@ -5,6 +5,7 @@
 #pragma once
 #include "base/error.h"
 #include "engine/cgroup.h"
+#include "engine/disk.h"
 #include "engine/seccomp.h"
 #include "model/config.h"
 
@@ -18,6 +19,7 @@ struct cay_engine {
     int init_fd;       /* cay-init, a sealed memfd */
     char instance[17]; /* of the data directory: names our cgroups */
     char boot_id[37];
+    struct cay_disk disk;
     struct sock_fprog seccomp;
     struct cay_cgroups cgroups;
 };
@@ -31,7 +33,7 @@ void cay_engine_crash(const char *point, const char *id);
 /* Names below the stage, the spawners' working directory: a tmpfs in the engine's own mount
  * namespace. Each sandbox's mount namespace begins as a copy of it. */
 #define CAY_STAGE_IMAGES "images" /* bind of the image store */
-#define CAY_STAGE_BOXES "boxes"   /* bind of DATA/engine/sandboxes */
+#define CAY_STAGE_BOXES "boxes"   /* bind of what holds one tree of files per sandbox */
 #define CAY_STAGE_DEV "dev"       /* template of /dev */
 #define CAY_STAGE_SYS "sys"       /* template of /sys, masked */
 #define CAY_STAGE_VOID "void"     /* read-only: an empty directory and an empty file */

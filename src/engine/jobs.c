@@ -252,6 +252,10 @@ bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
         cay_jobs_pump(d);
         return true;
     }
+    if (pid == d->disk_pid) {
+        d->disk_pid = 0;
+        return true;
+    }
     if (pid == d->trash_pid) {
         d->trash_pid = 0;
         return true;

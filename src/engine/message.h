@@ -73,5 +73,6 @@ struct cay_engine_problem {
 struct cay_engine_hello {
     char version[32];
     uint32_t cgroup_version; /* 1 or 2 */
+    char disk[16];           /* see struct cay_disk */
     uint32_t problem_count;  /* struct cay_engine_problem follow */
 };

@@ -430,7 +430,8 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s on the stage", dirs[i]);
     r = bind_dir(engine->images_fd, CAY_STAGE_IMAGES, err);
     if (r == 0)
-        r = bind_dir(engine->boxes_fd, CAY_STAGE_BOXES, err);
+        r = bind_dir(engine->disk.fd < 0 ? engine->boxes_fd : engine->disk.fd, CAY_STAGE_BOXES,
+                     err);
     if (r == 0)
         r = stage_dev(err);
     if (r == 0)

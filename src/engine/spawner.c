@@ -60,10 +60,20 @@ static int record_pid(void *arg, pid_t pid, struct cay_error *err)
     return cay_box_save(m->box_fd, &record, err);
 }
 
-static int make_dirs(int box_fd, struct cay_error *err)
+/* What a tenant can fill: on the disk with quotas where there is one, never where the record is. */
+static int make_files(const struct making *m, struct cay_error *err)
 {
-    if ((mkdirat(box_fd, "upper", 0755) < 0 && errno != EEXIST) ||
-        (mkdirat(box_fd, "work", 0755) < 0 && errno != EEXIST))
+    const struct cay_disk *disk = &m->engine->disk;
+    const struct cay_engine_request *rq = &m->job->request;
+    uint64_t reserve = m->job->op == CAY_JOB_START ? CAY_DISK_RESERVE_BYTES : 0;
+    CAY_AUTO_FD int dir = -1;
+    int r = disk->fd < 0 ? 0 : cay_disk_make(disk, rq->id, rq->disk_bytes + reserve, err);
+    if (r < 0)
+        return r;
+    dir = openat(disk->fd < 0 ? m->engine->boxes_fd : disk->fd, rq->id,
+                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (dir < 0 || (mkdirat(dir, "upper", 0755) < 0 && errno != EEXIST) ||
+        (mkdirat(dir, "work", 0755) < 0 && errno != EEXIST))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the sandbox's directories");
     return 0;
 }
@@ -92,7 +102,7 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
 
     int r = find_image(m, &a, &image, err);
     if (r == 0)
-        r = make_dirs(m->box_fd, err);
+        r = make_files(m, err);
     if (r == 0)
         r = open_listener(m->box_fd, &listener, err);
     if (r < 0)
@@ -104,6 +114,8 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     cay_engine_crash("create-cgroup-made", rq->id);
     struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, err);
+    if (r == 0 && m->job->op == CAY_JOB_START && m->engine->disk.fd >= 0)
+        r = cay_disk_limit(&m->engine->disk, rq->id, rq->disk_bytes, err);
     if (r == 0)
         cay_engine_crash("create-started", rq->id);
     return r;
@@ -138,7 +150,10 @@ static int remove_box(struct cay_engine *engine, const char *id, struct cay_erro
     if (r < 0)
         return r;
     cay_engine_crash("delete-cgroup-gone", id);
-    r = to_trash(engine, id, err);
+    if (engine->disk.fd >= 0)
+        r = cay_disk_remove(&engine->disk, id, err);
+    if (r == 0)
+        r = to_trash(engine, id, err);
     if (r == 0)
         cay_engine_crash("delete-trashed", id);
     return r;

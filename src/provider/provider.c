@@ -34,6 +34,11 @@ int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_
     return p->ops->health(p, a, out, err);
 }
 
+const char *cay_provider_disk(struct cay_provider *p)
+{
+    return p->ops->disk ? p->ops->disk(p) : "none";
+}
+
 int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                         struct cay_error *err)
 {

@@ -38,6 +38,7 @@ struct cay_problem {
 
 struct cay_health {
     const char *version;
+    const char *disk;             /* how disks are limited, static: "btrfs", "loop-btrfs", "none" */
     struct cay_problem *problems; /* in the arena */
     size_t problem_count;
 };
@@ -50,6 +51,8 @@ struct cay_provider_ops {
     void (*close)(struct cay_provider *p);
     int (*health)(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                   struct cay_error *err);
+    /* Optional: health's disk, cheaply. */
+    const char *(*disk)(struct cay_provider *p);
     /* Leaves the sandbox running, without its start command. The id is ours, so a repeated create
      * finds the first one. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
     int (*create)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
@@ -83,6 +86,7 @@ void cay_provider_close(struct cay_provider *p);
 const char *cay_provider_name(const struct cay_provider *p);
 int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                         struct cay_error *err);
+const char *cay_provider_disk(struct cay_provider *p); /* never NULL */
 int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                         struct cay_error *err);
 int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,

@@ -58,7 +58,7 @@ static int health(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     cay_jw_object_end(w);
     cay_jw_object(w, "features");
     cay_jw_str(w, "network", "loopback-only");
-    cay_jw_str(w, "diskLimit", "none");
+    cay_jw_str(w, "diskLimit", h.provider.disk ? h.provider.disk : "none");
     cay_jw_bool(w, "gpu", false);
     cay_jw_object_end(w);
     cay_jw_object_end(w);

@@ -36,7 +36,15 @@ static void shape_command(struct cay_json_writer *w, const char *key, const stru
         cay_jw_null(w, key);
 }
 
-static void shape_spec(struct cay_json_writer *w, const struct cay_spec *spec)
+static const char *disk_enforced_by(const char *kind)
+{
+    if (strcmp(kind, "btrfs") == 0)
+        return "btrfs-quota";
+    return strcmp(kind, "loop-btrfs") == 0 ? "btrfs-quota-loop" : "none";
+}
+
+static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
+                       const struct cay_spec *spec)
 {
     cay_jw_str(w, "dockerImage", spec->image);
     shape_command(w, "startCommand", &spec->start, spec->start_text);
@@ -44,7 +52,7 @@ static void shape_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);
     cay_jw_real(w, "diskSizeGB", (double)spec->disk_bytes / GB);
     cay_jw_str(w, "diskMountPath", spec->workdir ? spec->workdir : CAY_DEFAULT_WORKDIR);
-    cay_jw_str(w, "diskEnforcedBy", "none");
+    cay_jw_str(w, "diskEnforcedBy", disk_enforced_by(cay_core_disk(core)));
     cay_jw_int(w, "gpuCount", spec->gpu_count);
     cay_jw_bool(w, "vm", false);
     cay_jw_bool(w, "networkAccess", spec->network_access);
@@ -144,7 +152,7 @@ void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay
     cay_jw_str(w, "statusReason", sb->status_reason);
     cay_jw_str(w, "accountId", sb->account_id);
     cay_jw_str(w, "server", sb->server);
-    shape_spec(w, &sb->spec);
+    shape_spec(w, core, &sb->spec);
     cay_jw_time(w, "createdAt", sb->created_at_ms);
     cay_jw_time(w, "startedAt", sb->started_at_ms);
     cay_jw_time(w, "updatedAt", sb->updated_at_ms);

@@ -138,6 +138,15 @@ static void close_native(struct cay_provider *p)
     free(n);
 }
 
+static const char *disk_kind(const char *told)
+{
+    static const char *const kinds[] = {"btrfs", "loop-btrfs"};
+    for (size_t i = 0; i < CAY_COUNT(kinds); i++)
+        if (strcmp(kinds[i], told) == 0)
+            return kinds[i];
+    return "none";
+}
+
 static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                   struct cay_error *err)
 {
@@ -149,10 +158,15 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
         cay_native_call((struct cay_native *)p, &rq, HEALTH_MS, data, sizeof data, &len, NULL, err);
     if (r < 0)
         return r;
+    if (len < sizeof hello)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
     memcpy(&hello, data, sizeof hello);
+    hello.disk[sizeof hello.disk - 1] = 0;
+    ((struct cay_native *)p)->disk = disk_kind(hello.disk);
     size_t fit = (len - sizeof hello) / sizeof(struct cay_engine_problem);
     size_t count = hello.problem_count < fit ? hello.problem_count : fit;
     *out = (struct cay_health){.version = cay_arena_strdup(a, hello.version),
+                               .disk = disk_kind(hello.disk),
                                .problems = cay_arena_alloc(a, (count + 1) * sizeof *out->problems),
                                .problem_count = count};
     for (size_t i = 0; i < count; i++) {
@@ -163,6 +177,18 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
             cay_arena_strdup(a, problem.fix), problem.fatal != 0};
     }
     return 0;
+}
+
+/* It does not change while an image is there, so what was heard once holds. */
+static const char *disk(struct cay_provider *p)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_native *n = (struct cay_native *)p;
+    struct cay_health ignored;
+    struct cay_error err;
+    if (!n->disk)
+        (void)health(p, &a, &ignored, &err); /* without an answer it is none, this time */
+    return n->disk ? n->disk : "none";
 }
 
 static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *id,
@@ -258,6 +284,7 @@ const struct cay_provider_ops cay_provider_native = {
     .open = open_native,
     .close = close_native,
     .health = health,
+    .disk = disk,
     .create = create,
     .start = start,
     .stop = stop,

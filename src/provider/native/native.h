@@ -22,8 +22,9 @@ struct cay_native {
     struct cay_provider base;
     int data_fd;
     uint64_t log_head_bytes, log_tail_bytes;
-    pthread_mutex_t lock; /* of all below */
-    int engine[32];       /* idle connections */
+    _Atomic(const char *) disk; /* as the engine said last; NULL: never heard */
+    pthread_mutex_t lock;       /* of all below */
+    int engine[32];             /* idle connections */
     int engine_count;
     struct cay_pid1 *pid1s[CAY_NATIVE_BUCKETS];
     size_t idle_total;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where sandboxes' files lie, and how much of it each may take.
+ *
+ * Each sandbox's files are a btrfs subvolume with a quota. Where the data directory is on btrfs
+ * they lie in DATA/engine/disk; else that is the mount point of DATA/engine/disk.img, an image that
+ * we make, never sparse, and grow. Where neither is possible files lie in the sandbox's own
+ * directory, without a limit, and health says so. */
+#pragma once
+#include "base/error.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cay_disk {
+    const char *kind;      /* "btrfs", "loop-btrfs", "none" */
+    struct cay_error none; /* why there is none */
+    int fd;                /* one subvolume per sandbox, by its id; -1 none */
+    int image_fd, loop_fd; /* of a loop image, else -1 */
+};
+
+/* At a start of a full sandbox its limit is higher by so much, for overlayfs to make what it needs
+ * to come up writable. */
+#define CAY_DISK_RESERVE_BYTES (16 << 20)
+
+/* Once, in the engine's own mount namespace. Fails only when there is an image that cannot be
+ * mounted: what is in it must not be taken for lost. `boxes_fd` tells which sandboxes there are. */
+int cay_disk_open(struct cay_disk *d, int engine_fd, int boxes_fd, struct cay_error *err);
+
+/* With a limit from the first byte. One that is there already gets the limit. */
+int cay_disk_make(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
+int cay_disk_limit(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
+/* Out of sight at once; the kernel gives the space back by and by. Gone already is no error. */
+int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *err);
+/* Quota groups whose subvolume is gone: kernels before 6.11 leave them. */
+void cay_disk_sweep(const struct cay_disk *d);
+
+/* What the image should grow by now; 0 nothing, or nothing more is possible. Does not wait. */
+uint64_t cay_disk_wants(const struct cay_disk *d);
+int cay_disk_grow(const struct cay_disk *d, uint64_t step_bytes, struct cay_error *err);
+
+/* The rules of growth, for the above and its test. 0: no. */
+uint64_t cay_disk_first_bytes(uint64_t host_free_bytes);
+uint64_t cay_disk_step_bytes(uint64_t size_bytes, uint64_t inside_free_bytes,
+                             uint64_t host_free_bytes);
