@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sandbox has the disk it asked for and no more; whatever it does with it, others go on."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import leaks, proc
+from harness.wait import until
+
+ENFORCED = {"btrfs": "btrfs-quota", "loop-btrfs": "btrfs-quota-loop"}
+FULL = ("No space left on device", "Disk quota exceeded")
+MB = 1000 * 1000
+FILL = "dd if=/dev/zero of=/workspace/fill bs=1M"
+
+
+def fill(client, name):
+    result = client.exec(name, FILL)
+    assert result["exitCode"] != 0 and any(text in result["stderr"] for text in FULL), result
+    return int(client.sh(name, "stat -c %s /workspace/fill"))
+
+
+def image(server):
+    return Path(server.data, "engine", "disk.img")
+
+
+def loops(server):
+    return leaks.loop_devices(server.data)
+
+
+def kill_everything(server):
+    """As a loss of power does: no sandbox, no engine, no device is left."""
+    inits = server.inits()
+    server.kill("all")
+    for pid in inits:
+        os.kill(pid, signal.SIGKILL)
+    until(lambda: not any(proc.alive(p) for p in inits), "sandboxes die")
+    until(lambda: not loops(server), "the loop device goes")
+
+
+def test_told(server, client):
+    health = client.get("/health").json()
+    kind = health["features"]["diskLimit"]
+    assert kind in ENFORCED and health["status"] == "healthy", health
+    assert client.create("box", diskSizeGB=0.2)["diskEnforcedBy"] == ENFORCED[kind]
+    assert client.sandbox("box")["diskEnforcedBy"] == ENFORCED[kind]
+
+
+def test_image_is_never_sparse(server, client, box):
+    st = image(server).stat()
+    assert st.st_blocks * 512 >= st.st_size >= 512 << 20
+    client.sh("box", "dd if=/dev/zero of=/workspace/f bs=1M count=300 && sync /workspace/f && rm /workspace/f && sync /")
+    st = image(server).stat()
+    assert st.st_blocks * 512 >= st.st_size
+
+
+def test_filler_harms_nobody(server, client):
+    """F-20: it gets the error, in time, at its limit; neighbour and host go on."""
+    host = shutil.disk_usage(server.data).free
+    client.create("filler", diskSizeGB=0.2)
+    client.create("neighbour", diskSizeGB=0.2)
+    got = fill(client, "filler")
+    assert 190 * MB <= got <= 200 * MB, got
+    client.sh("neighbour", "dd if=/dev/zero of=/workspace/f bs=1M count=100 && sync /workspace/f")
+    client.create("another", diskSizeGB=0.2)
+    assert host - shutil.disk_usage(server.data).free < 100 * MB, "the image was reserved before"
+    # Full, it still runs what it is asked to, and deleting helps at once.
+    assert client.sh("filler", "echo still here") == "still here\n"
+    client.sh("filler", "rm /workspace/fill && echo x > /workspace/x && sync /workspace/x")
+    assert fill(client, "filler") >= 190 * MB
+
+
+def test_full_as_root(client):
+    """Root inside has no reserve."""
+    client.create("box", diskSizeGB=0.2)
+    result = client.exec("box", FILL, user="root")
+    assert any(text in result["stderr"] for text in FULL), result
+    assert int(client.sh("box", "stat -c %s /workspace/fill")) <= 200 * MB
+
+
+def test_full_stops_starts_and_goes(server, client):
+    client.create("box", diskSizeGB=0.2)
+    size = fill(client, "box")
+    for _ in range(5):
+        client.exec("box", "i=0; while echo x > /workspace/s$i; do i=$((i+1)); done")
+        assert client.post("/sandbox/box/stop", {"graceMs": 500}).json()["status"] == "STOPPED"
+        assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+        assert client.sh("box", "stat -c %s /workspace/fill").strip() == str(size)
+    assert client.exec("box", FILL.replace("fill", "more"))["exitCode"] != 0
+    assert int(client.exec("box", "stat -c %s /workspace/more")["stdout"] or 0) < 1 * MB, "the reserve is not the tenant's"
+    client.sh("box", "rm /workspace/fill && echo x > /workspace/x")
+    fill(client, "box")
+    begun = time.monotonic()
+    assert client.delete("/sandbox/box").status == 200
+    assert time.monotonic() - begun < 2 and server.traces() == {}
+
+
+def test_df_inside(client):
+    """What is told is bounded by the disk all share, not by the host's."""
+    client.create("box", diskSizeGB=0.2)
+    total = int(client.sh("box", "df --output=size -B1 / | tail -1"))
+    assert total <= 20 << 30
+
+
+MANY = """
+import os
+for i in range(100000):
+    if i % 1000 == 0:
+        os.mkdir(f"/workspace/{i}")
+        at = f"/workspace/{i}/"
+    with open(at + str(i), "w") as f:
+        f.write("small")
+"""
+
+
+def test_many_small_files(server, client):
+    client.create("box", diskSizeGB=1)
+    client.create("neighbour")
+    client.sh("box", ["python3", "-c", MANY])
+    assert client.sh("box", "find /workspace -type f | wc -l").strip() == "100000"
+    begun = time.monotonic()
+    assert client.delete("/sandbox/box").status == 200
+    assert time.monotonic() - begun < 3
+    assert client.sh("neighbour", "echo x > /workspace/f && cat /workspace/f") == "x\n"
+
+
+def test_inodes_are_bounded_by_bytes(client):
+    client.create("box", diskSizeGB=0.1)
+    result = client.exec("box", ["python3", "-c", MANY.replace("100000", "1000000")])
+    assert result["exitCode"] != 0 and any(text in result["stderr"] for text in FULL), result["stderr"][-300:]
+    assert client.sh("box", "echo still here") == "still here\n"
+
+
+def test_space_comes_back(server, client):
+    """Deleted sandboxes' quota groups and bytes do not pile up."""
+    def used():
+        return int(client.sh("eye", "df --output=used -B1 / | tail -1"))
+
+    client.create("eye")
+    before = used()
+    for i in range(5):
+        client.create("box", diskSizeGB=0.3)
+        client.sh("box", "dd if=/dev/zero of=/workspace/f bs=1M count=200 && sync /workspace/f")
+        assert client.delete("/sandbox/box").status == 200
+    until(lambda: used() < before + 100 * MB, "what was deleted is free again", 60, 0.5)
+
+
+@pytest.mark.parametrize("role", ["engine", "all"])
+def test_killed_in_the_middle(fresh, role):
+    server = fresh().start()
+    client = server.client()
+    client.create("box", diskSizeGB=0.3, persistent=True)
+    client.create("other", diskSizeGB=0.2)
+    client.sh("box", "dd if=/dev/urandom of=/workspace/f bs=1M count=50 2>/dev/null; sha1sum /workspace/f > /workspace/sum")
+    ident = client.detach("box", "while :; do dd if=/dev/zero of=/workspace/loop bs=1M count=20 2>&1 || exit 1; done")
+    device = loops(server)
+    assert len(device) == 1
+    server.kill(role)
+    assert loops(server) == device, "sandboxes hold it"
+    server.recover()
+    client = server.client()
+    assert loops(server) == device, "found again, and no second one"
+    assert client.execution("box", ident)["status"] == "running"
+    assert client.post(f"/sandbox/box/exec/{ident}/kill").status == 200
+    client.sh("box", "sha1sum -c /workspace/sum && rm -f /workspace/loop")
+    client.create("new", diskSizeGB=0.2)
+    assert fill(client, "new") <= 200 * MB
+    client.post("/sandbox/box/stop", {"graceMs": 500})
+    client.post("/sandbox/box/start")
+    client.sh("box", "sha1sum -c /workspace/sum")
+    assert fill(client, "box") <= 300 * MB
+
+
+def test_everything_killed_as_by_a_reboot(fresh):
+    server = fresh().start()
+    client = server.client()
+    client.create("box", diskSizeGB=0.2, persistent=True)
+    client.sh("box", "echo precious > /workspace/f && sync /workspace/f")
+    kill_everything(server)
+    server.recover()
+    client = server.client()
+    until(lambda: client.sandbox("box")["status"] == "STOPPED", "it is down")
+    assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+    assert client.sh("box", "cat /workspace/f") == "precious\n"
+    assert fill(client, "box") <= 200 * MB
+
+
+def test_nothing_left_of_the_device(fresh):
+    server = fresh().start()
+    assert len(loops(server)) == 1
+    assert server.stop() == 0
+    until(lambda: not loops(server), "the loop device goes with the engine")
+    server.start()
+    server.client().create("box")
+    kill_everything(server)
+    assert server.down().returncode == 0
+    until(lambda: not loops(server) and not leaks.mounts(server.data), "nothing is left after `cay down`")
+
+
+def test_half_made_image_is_made_anew(fresh):
+    server = fresh()
+    engine = Path(server.data, "engine")
+    engine.mkdir(mode=0o700)
+    (engine / "disk.img.new").write_bytes(b"half" * 1000)
+    server.start()
+    assert server.client().get("/health").json()["features"]["diskLimit"] == "loop-btrfs"
+    assert not (engine / "disk.img.new").exists()
+
+
+def test_damaged_image_is_not_replaced(fresh):
+    """What is in it must not be taken for lost."""
+    server = fresh()
+    engine = Path(server.data, "engine")
+    engine.mkdir(mode=0o700)
+    (engine / "disk.img").write_bytes(b"no filesystem" * 100000)
+    server.start()
+    answer = server.client().get("/health")
+    assert answer.status == 503 and "disk image" in answer.body.decode(), answer
+    assert image(server).read_bytes().startswith(b"no filesystem")
+    image(server).unlink()
+
+
+def test_two_servers(fresh):
+    one, two = fresh().start(), fresh().start()
+    a, b = one.client(), two.client()
+    a.create("box", diskSizeGB=0.2)
+    b.create("box", diskSizeGB=0.2)
+    assert len(set(loops(one)) | set(loops(two))) == 2
+    assert fill(a, "box") <= 200 * MB
+    b.sh("box", "dd if=/dev/zero of=/workspace/f bs=1M count=100")
+
+
+def test_without_btrfs_it_goes_on_and_says_so(fresh, tmp_path):
+    """A data directory in memory has no disk to limit."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "none", tmp_path], check=True)
+    try:
+        server = fresh(data=tmp_path).start()
+        client = server.client()
+        health = client.get("/health").json()
+        assert health["status"] == "degraded" and health["features"]["diskLimit"] == "none", health
+        problem, = health["provider"]["problems"]
+        assert problem["what"] == "disk limit" and "in memory" in problem["why"] and problem["fix"], problem
+        assert client.create("box")["diskEnforcedBy"] == "none"
+        assert client.sh("box", "echo hi") == "hi\n"
+        assert client.delete("/sandbox/box").status == 200
+        server.close()
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+
+
+@pytest.mark.limit(180)
+def test_grows(fresh):
+    """More is written than the image had at first."""
+    server = fresh().start()
+    first = image(server).stat().st_size
+    if shutil.disk_usage(server.data).free < 40 << 30:
+        pytest.skip("not enough disk here")
+    client = server.client()
+    client.create("box", diskSizeGB=20)
+    client.sh("box", f"fallocate -l {first - (1 << 30)} /workspace/a")
+    until(lambda: image(server).stat().st_size > first, "the image grows", 10)
+    until(lambda: int(client.sh("box", "df --output=size -B1 / | tail -1")) > first, "and what is in it", 10)
+    client.sh("box", f"fallocate -l {2 << 30} /workspace/b")
+    st = image(server).stat()
+    assert st.st_blocks * 512 >= st.st_size
