@@ -24,6 +24,7 @@
 
 #define MIB (1ULL << 20)
 #define GIB (1ULL << 30)
+#define COMMIT_S "5" /* as ext4's; also how soon what was deleted is free again */
 #define IMAGE "disk.img"
 #define IMAGE_NEW "disk.img.new"
 #define MIN_IMAGE_BYTES (512 * MIB)
@@ -138,6 +139,7 @@ static int mount_image(int engine_fd, const char *device, struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_UNSUPPORTED, "this kernel has no btrfs");
     if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
         fsconfig(fs, FSCONFIG_SET_FLAG, "nodiscard", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_STRING, "commit", COMMIT_S, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount the disk image");
     CAY_AUTO_FD int fd =

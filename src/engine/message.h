@@ -31,7 +31,8 @@ struct cay_engine_request {
     char hostname[CAY_MAX_NAME + 1];    /* CREATE, START */
     uint64_t memory_bytes, disk_bytes;
     uint32_t cpu_milli, pids;
-    uint32_t grace_ms; /* STOP */
+    uint32_t grace_ms;   /* STOP */
+    uint32_t persistent; /* files must survive the host: fsync inside waits for the disk */
 };
 
 struct cay_engine_reply {

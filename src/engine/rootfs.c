@@ -115,14 +115,17 @@ static int lower_option(const struct cay_image *image, char *out, size_t size)
 
 /* Mounted by name, relative to the stage: mountinfo then shows no path of the host, and a list of
  * layers in one string is what every kernel since 6.1 takes. The mount is made as the sandbox's own
- * root: as the host's, overlayfs could not make its work directory and would be read-only. */
+ * root: as the host's, overlayfs could not make its work directory and would be read-only.
+ * What need not survive the host is volatile: else the end of each sandbox would wait until the
+ * whole disk under it, everybody's, is written out. */
 static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
 {
     char options[4096], box[64];
     int len = lower_option(plan->image, options, sizeof options);
     if (len < (int)sizeof options)
         len += snprintf(options + len, sizeof options - (size_t)len,
-                        ",upperdir=" CAY_STAGE_UPPER "/upper,workdir=" CAY_STAGE_UPPER "/work");
+                        ",upperdir=" CAY_STAGE_UPPER "/upper,workdir=" CAY_STAGE_UPPER "/work%s",
+                        plan->request->persistent ? "" : ",volatile");
     if (len >= (int)sizeof options)
         return cay_fail(err, CAY_ERR_PROVIDER, "too many layers: %zu", plan->image->layers.count);
 

@@ -75,6 +75,9 @@ static int make_files(const struct making *m, struct cay_error *err)
     if (dir < 0 || (mkdirat(dir, "upper", 0755) < 0 && errno != EEXIST) ||
         (mkdirat(dir, "work", 0755) < 0 && errno != EEXIST))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the sandbox's directories");
+    /* By this overlayfs refuses to mount again what was volatile. Not there is as well. */
+    (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
+    (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
     return 0;
 }
 

@@ -236,9 +236,13 @@ def test_two_servers(fresh):
 
 def test_without_btrfs_it_goes_on_and_says_so(fresh, tmp_path):
     """A data directory in memory has no disk to limit."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "none", tmp_path], check=True)
+    data = tmp_path / "mnt" / "data"
+    data.parent.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=755", "none", data.parent], check=True)
+    data.mkdir()
+    server = fresh(data=data)
     try:
-        server = fresh(data=tmp_path).start()
+        server.start()
         client = server.client()
         health = client.get("/health").json()
         assert health["status"] == "degraded" and health["features"]["diskLimit"] == "none", health
@@ -247,9 +251,10 @@ def test_without_btrfs_it_goes_on_and_says_so(fresh, tmp_path):
         assert client.create("box")["diskEnforcedBy"] == "none"
         assert client.sh("box", "echo hi") == "hi\n"
         assert client.delete("/sandbox/box").status == 200
-        server.close()
     finally:
-        subprocess.run(["umount", "-l", tmp_path], check=True)
+        server.stop()
+        server.down()
+        subprocess.run(["umount", "-l", data.parent], check=True)
 
 
 @pytest.mark.limit(180)

@@ -204,6 +204,7 @@ static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *i
     cay_str_copy(rq.hostname, sizeof rq.hostname, spec->name);
     rq.memory_bytes = spec->memory_bytes;
     rq.disk_bytes = spec->disk_bytes;
+    rq.persistent = spec->persistent;
     rq.cpu_milli = spec->cpu_milli;
     rq.pids = spec->pids;
     int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
