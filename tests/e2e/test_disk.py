@@ -130,7 +130,7 @@ def test_many_small_files(server, client):
 
 def test_inodes_are_bounded_by_bytes(client):
     client.create("box", diskSizeGB=0.1)
-    result = client.exec("box", ["python3", "-c", MANY.replace("100000", "1000000")])
+    result = client.exec("box", ["python3", "-c", MANY.replace("100000", "1000000").replace('"small"', '"small" * 400')])
     assert result["exitCode"] != 0 and any(text in result["stderr"] for text in FULL), result["stderr"][-300:]
     assert client.sh("box", "echo still here") == "still here\n"
 
@@ -255,6 +255,30 @@ def test_without_btrfs_it_goes_on_and_says_so(fresh, tmp_path):
         server.stop()
         server.down()
         subprocess.run(["umount", "-l", data.parent], check=True)
+
+
+def test_btrfs_is_used_as_it_is(fresh, tmp_path):
+    """A data directory on btrfs needs no image."""
+    host, where = tmp_path / "host.img", tmp_path / "mnt"
+    where.mkdir()
+    subprocess.run(["fallocate", "-l", "1G", host], check=True)
+    subprocess.run(["mkfs.btrfs", "-q", host], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", host, where], check=True)
+    (where / "data").mkdir()
+    server = fresh(data=where / "data")
+    try:
+        server.start()
+        client = server.client()
+        assert client.get("/health").json()["features"]["diskLimit"] == "btrfs"
+        assert client.create("box", diskSizeGB=0.2)["diskEnforcedBy"] == "btrfs-quota"
+        assert fill(client, "box") <= 200 * MB and not image(server).exists()
+        client.post("/sandbox/box/stop", {"graceMs": 500})
+        assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+        assert client.delete("/sandbox/box").status == 200 and server.traces() == {}
+    finally:
+        server.stop()
+        server.down()
+        subprocess.run(["umount", "-l", where], check=True)
 
 
 @pytest.mark.limit(180)

@@ -25,7 +25,7 @@ def test_commands_go_on(fresh, role):
     before = client.create("island", startCommand="echo up; while :; do sleep 1; done", labels=["kept"])
     began = time.monotonic()
     ident = client.detach("island", numbered.script(50, 0.1, 6))
-    until(lambda: client.output("island", ident).count(b"\n") >= 5, "it has begun")
+    until(lambda: client.output("island", ident).count(b"\n") >= 6, "it has begun")
     inits = server.inits()
 
     server.kill(role)

@@ -177,6 +177,9 @@ class Server:
             dirs[:] = [d for d in dirs if d not in ("logs", "trash", "images")]
             places += [os.path.join(here, name) for name in dirs + files]
             dirs[:] = [d for d in dirs if not SANDBOX_ID.search(d)]
+        # The disk is mounted where only the engine sees it.
+        disk = f"/proc/{self.pid('engine')}/root/boxes"
+        places += [os.path.join(disk, name) for name in os.listdir(disk)] if os.path.isdir(disk) else []
         for place in places:
             if match := SANDBOX_ID.search(os.path.basename(place)):
                 found.setdefault(match[0], []).append(place)
