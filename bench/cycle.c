@@ -48,7 +48,7 @@ static void cay_run(struct wire *w, const char *id)
 {
     char path[256], code[16];
     snprintf(path, sizeof(path), "/api/v1/sandbox/%s/exec", id);
-    expect(w, wire_request(w, "POST", path, "{\"command\":[\"true\"]}"), 200, "exec");
+    expect(w, wire_request(w, "POST", path, "{\"command\":[\"/bin/true\"]}"), 200, "exec");
     wire_field(w, "exitCode", code, sizeof(code));
     if (strcmp(code, "0") != 0)
         die("exit code %s: %s", code, wire_body(w));

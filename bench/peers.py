@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 POLICY = Path("/usr/sbin/policy-rc.d")
-TOOLS = {"dockerd": "docker.io", "crun": "crun", "bwrap": "bubblewrap", "wrk": "wrk"}
+TOOLS = {"docker": "docker.io", "dockerd": "docker.io", "crun": "crun", "bwrap": "bubblewrap", "wrk": "wrk"}
 
 
 class Unavailable(Exception):
@@ -95,6 +95,13 @@ class Docker:
     def version(self):
         return json.loads(self.curl("http://d/version"))["Version"]
 
+    def exec_command(self):
+        """`docker exec` of true, in a container made for it."""
+        docker = [need("docker"), "-H", f"unix://{self.socket}"]
+        done = subprocess.run([*docker, "run", "-d", "--rm", "--network", "none", "--name", "bench-exec", "cay-bench:1",
+                               "/bin/sleep", "infinity"], capture_output=True, text=True)
+        return [*docker, "exec", "bench-exec", "/bin/true"] if done.returncode == 0 else None
+
     def pids(self):
         """dockerd and its containerd."""
         out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
@@ -102,6 +109,7 @@ class Docker:
 
     def stop(self):
         if self.process:
+            self.curl("-X", "DELETE", "http://d/containers/bench-exec?force=true")
             self.process.terminate()
             try:
                 self.process.wait(30)

@@ -3,15 +3,16 @@
 #include "base/arena.h"
 #include "base/path.h"
 #include "base/str.h"
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_RECORD 4096
+#define RECORD_SIZE 512 /* one sector: it is written whole or not at all */
 
 int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *err)
 {
-    char text[MAX_RECORD];
+    char text[RECORD_SIZE];
     const struct cay_engine_entry *e = &r->entry;
     int len = snprintf(text, sizeof text,
                        "version=1\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
@@ -21,7 +22,15 @@ int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *e
                        r->boot_id, (long long)e->started_at_ms, (long long)e->ended_at_ms,
                        e->reason, e->exit_code, e->signal, (unsigned long long)e->cpu_us,
                        (unsigned long long)e->memory_peak_bytes, (unsigned long long)e->oom_kills);
-    return cay_path_replace(box_fd, "record", text, (size_t)len, 0600, err);
+    assert(len < RECORD_SIZE);
+    memset(text + len, '\n', sizeof text - (size_t)len);
+    /* In place, because a rename would give up an inode each time, and ext4 looks at everyone that
+     * was given up in the last minute before it takes a new one. */
+    CAY_AUTO_FD int fd =
+        openat(box_fd, "record", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || pwrite(fd, text, sizeof text, 0) != sizeof text)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write the record of %s", e->id);
+    return 0;
 }
 
 static void set_field(struct cay_box_record *r, const char *key, const char *value)
@@ -71,9 +80,11 @@ int cay_box_load(int box_fd, const char *id, struct cay_box_record *out, struct 
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     char *text, *rest = NULL;
-    int r = cay_path_read(box_fd, "record", MAX_RECORD, &a, &text, NULL, err);
+    int r = cay_path_read(box_fd, "record", RECORD_SIZE, &a, &text, NULL, err);
     if (r < 0)
         return r;
+    if (strlen(text) != RECORD_SIZE)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "the record of %s was never written", id);
     *out = (struct cay_box_record){0};
     cay_str_copy(out->entry.id, sizeof out->entry.id, id);
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {

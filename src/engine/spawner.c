@@ -81,6 +81,16 @@ static int make_files(const struct making *m, struct cay_error *err)
     return 0;
 }
 
+/* Without a detour by another name: until there is a record nobody looks at it. */
+static int keep_image(int box_fd, const char *text, struct cay_error *err)
+{
+    ssize_t len = (ssize_t)strlen(text);
+    CAY_AUTO_FD int fd = openat(box_fd, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, text, (size_t)len) != len)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep the image's settings");
+    return 0;
+}
+
 /* The image as it is now; later starts use the copy that lies with the sandbox. */
 static int find_image(struct making *m, struct cay_arena *a, struct cay_image *image,
                       struct cay_error *err)
@@ -92,7 +102,7 @@ static int find_image(struct making *m, struct cay_arena *a, struct cay_image *i
         return r < 0 ? r : cay_image_parse(a, copy, image, err);
     }
     int r = cay_image_find(m->engine->images_fd, m->job->request.image, a, image, &text, err);
-    return r < 0 ? r : cay_path_replace(m->box_fd, "image", text, strlen(text), 0600, err);
+    return r < 0 ? r : keep_image(m->box_fd, text, err);
 }
 
 static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_error *err)
