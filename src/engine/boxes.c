@@ -383,23 +383,43 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     uint32_t job = box->job;
 
     err.name = strcmp(reply->err_name, not_found) == 0 ? not_found : NULL;
+    bool taken_back = box->failed.code != 0;
+    if (taken_back)
+        err = box->failed;
+    box->failed.code = 0;
     box->job = 0;
     if ((job == CAY_JOB_CREATE || job == CAY_JOB_START) && reply->code == 0) {
         came_up(d, box, reply);
     } else if (job == CAY_JOB_CREATE || (job == CAY_JOB_REMOVE && reply->code == 0)) {
         if (job == CAY_JOB_CREATE && box->current && box->current->client < 0)
             d->broken = err; /* the trial */
-        finish(d, box, reply->code < 0 ? &err : NULL);
+        finish(d, box, reply->code < 0 || taken_back ? &err : NULL);
         forget(d, box);
         return;
     } else {
         bool up = box->current && (box->current->request.op == CAY_ENGINE_CREATE ||
                                    box->current->request.op == CAY_ENGINE_START);
-        if (up && reply->code == 0)
+        if (up && reply->code == 0 && !taken_back)
             cay_fail(&err, CAY_ERR_PROVIDER, "the sandbox died as soon as it ran");
         finish(d, box, up || reply->code < 0 ? &err : NULL);
     }
     begin_next(d, box);
+}
+
+/* Nobody knows how far it came. What was to come up is taken back before anyone hears of it: there
+ * may be a process, and a record that says it runs. */
+void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
+{
+    struct cay_job_reply reply = {0};
+    uint32_t job = box->job;
+    reply.code = cay_fail(&reply.err, CAY_ERR_TIMEOUT, "the engine took too long");
+    if (job != CAY_JOB_CREATE && job != CAY_JOB_START) {
+        cay_boxes_job_done(d, box, &reply);
+        return;
+    }
+    box->failed = reply.err;
+    cay_cgroup_kill(&d->engine.cgroups, box->record.entry.id);
+    cay_jobs_add(d, box, job == CAY_JOB_CREATE ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
 }
 
 /* ---- death ---- */

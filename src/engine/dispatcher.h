@@ -53,6 +53,7 @@ struct cay_box {
     struct cay_pending *current; /* what is being done */
     struct cay_pending *queue;   /* what comes next */
     uint32_t job;                /* enum cay_job_op that waits or runs; 0 none */
+    struct cay_error failed;     /* why it is being taken back, for whoever asked */
     struct cay_box *next_job;
     int64_t deadline_ms; /* SIGKILL then; 0 none */
     int stop_fd;         /* to pid 1, while it stops */
@@ -111,6 +112,7 @@ struct cay_box *cay_boxes_add(struct cay_dispatcher *d, const char *id);
 void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request with an id */
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply);
+void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box); /* its spawner died */
 void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status);
 struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid);
 void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms); /* deadlines */

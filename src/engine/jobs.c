@@ -227,11 +227,8 @@ static void spawner_died(struct cay_dispatcher *d, struct cay_spawner *s)
     s->pid = 0;
     if (start_spawner(d, s, &err) < 0)
         cay_log_error(&err, "cannot replace a spawner");
-    if (box) {
-        struct cay_job_reply reply = {0};
-        reply.code = cay_fail(&reply.err, CAY_ERR_TIMEOUT, "the engine took too long");
-        cay_boxes_job_done(d, box, &reply);
-    }
+    if (box)
+        cay_boxes_job_lost(d, box);
 }
 
 bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
