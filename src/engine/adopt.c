@@ -25,10 +25,8 @@ static bool take_over(struct cay_dispatcher *d, struct cay_box *box)
 static void adopt(struct cay_dispatcher *d, const char *id)
 {
     struct cay_error err;
-    CAY_AUTO_FD int dir =
-        openat(d->engine.boxes_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct cay_box *box = cay_boxes_add(d, id);
-    int r = dir < 0 ? CAY_ERR_NOT_FOUND : cay_box_load(dir, id, &box->record, &err);
+    int r = cay_box_load(d->engine.records_fd, id, &box->record, &err);
 
     if (r < 0) {
         cay_log_info("%s was never finished: removed", id);
@@ -49,15 +47,21 @@ static void adopt(struct cay_dispatcher *d, const char *id)
         cay_boxes_wish(d, CAY_ENGINE_STOP, id, NULL);
 }
 
-void cay_adopt_all(struct cay_dispatcher *d)
+static void adopt_in(struct cay_dispatcher *d, int dir_fd)
 {
-    int fd = openat(d->engine.boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (cay_id_is_sandbox(e->d_name))
+        if (cay_id_is_sandbox(e->d_name) && !cay_boxes_find(d, e->d_name))
             adopt(d, e->d_name);
     if (dir)
         closedir(dir);
+}
+
+void cay_adopt_all(struct cay_dispatcher *d)
+{
+    adopt_in(d, d->engine.records_fd);
+    adopt_in(d, d->engine.files_fd); /* what is there without a record */
     if (d->box_count)
         cay_log_info("%zu sandboxes found", d->box_count);
     d->trash_wanted = true;

@@ -10,7 +10,7 @@
 
 #define RECORD_SIZE 512 /* one sector: it is written whole or not at all */
 
-int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *err)
+int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_error *err)
 {
     char text[RECORD_SIZE];
     const struct cay_engine_entry *e = &r->entry;
@@ -27,7 +27,7 @@ int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *e
     /* In place, because a rename would give up an inode each time, and ext4 looks at everyone that
      * was given up in the last minute before it takes a new one. */
     CAY_AUTO_FD int fd =
-        openat(box_fd, "record", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        openat(records_fd, e->id, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0 || pwrite(fd, text, sizeof text, 0) != sizeof text)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write the record of %s", e->id);
     return 0;
@@ -76,11 +76,11 @@ static void set_field(struct cay_box_record *r, const char *key, const char *val
     }
 }
 
-int cay_box_load(int box_fd, const char *id, struct cay_box_record *out, struct cay_error *err)
+int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     char *text, *rest = NULL;
-    int r = cay_path_read(box_fd, "record", RECORD_SIZE, &a, &text, NULL, err);
+    int r = cay_path_read(records_fd, id, RECORD_SIZE, &a, &text, NULL, err);
     if (r < 0)
         return r;
     if (strlen(text) != RECORD_SIZE)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine knows of a sandbox, on disk: DATA/engine/sandboxes/<id>/record.
+/* What the engine knows of a sandbox, on disk: DATA/engine/records/<id>.
  *
  * It is there before the sandbox's first process may go on, and says what we are about to do before
  * we do it: an engine that comes after a crash finds every sandbox, and knows which ends were ours.
@@ -25,8 +25,8 @@ struct cay_box_record {
     struct cay_engine_entry entry; /* id, times, and how it ended */
 };
 
-int cay_box_save(int box_fd, const struct cay_box_record *r, struct cay_error *err);
+int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_error *err);
 /* CAY_ERR_NOT_FOUND when there is none: the sandbox was never finished. */
-int cay_box_load(int box_fd, const char *id, struct cay_box_record *out, struct cay_error *err);
+int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, struct cay_error *err);
 /* Start time of a living process in clock ticks since boot; 0 when there is none. */
 uint64_t cay_process_start(pid_t pid);

@@ -78,11 +78,7 @@ struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid)
 
 static int save(struct cay_dispatcher *d, struct cay_box *box, struct cay_error *err)
 {
-    CAY_AUTO_FD int dir = openat(d->engine.boxes_fd, box->record.entry.id,
-                                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open %s", box->record.entry.id);
-    return cay_box_save(dir, &box->record, err);
+    return cay_box_save(d->engine.records_fd, &box->record, err);
 }
 
 static int connect_pid1(struct cay_dispatcher *d, const char *id, int *fd_out,
@@ -91,7 +87,7 @@ static int connect_pid1(struct cay_dispatcher *d, const char *id, int *fd_out,
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     CAY_AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/%s/init.sock",
-             d->engine.boxes_fd, id);
+             d->engine.files_fd, id);
     if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
         return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach pid 1 of %s", id);
     *fd_out = cay_take_fd(&fd);
@@ -139,7 +135,7 @@ static void answer_connected(struct cay_dispatcher *d, struct cay_box *box, stru
     char *text, path[64], packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
 
     snprintf(path, sizeof path, "%s/image", box->record.entry.id);
-    int r = cay_path_read(d->engine.boxes_fd, path, 64 * 1024, &a, &text, NULL, &err);
+    int r = cay_path_read(d->engine.files_fd, path, 64 * 1024, &a, &text, NULL, &err);
     if (r == 0)
         r = cay_image_parse(&a, text, &image, &err);
     if (r == 0)

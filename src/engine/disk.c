@@ -230,21 +230,6 @@ int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *
 
 /* ---- what is left over ---- */
 
-/* Files whose sandbox is not there: the directory of a sandbox is made before its files and removed
- * after them, so only a loss of power leaves such. */
-static void remove_orphans(const struct cay_disk *d, int boxes_fd)
-{
-    struct cay_error err;
-    int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (cay_id_is_sandbox(e->d_name) && faccessat(boxes_fd, e->d_name, F_OK, 0) < 0 &&
-            errno == ENOENT && cay_disk_remove(d, e->d_name, &err) < 0)
-            cay_log_error(&err, "files of no sandbox");
-    if (dir)
-        closedir(dir);
-}
-
 void cay_disk_sweep(const struct cay_disk *d)
 {
     struct btrfs_ioctl_search_args args = {
@@ -273,17 +258,15 @@ void cay_disk_sweep(const struct cay_disk *d)
 
 /* ---- opening ---- */
 
-/* Sandboxes made without a disk have their files with them. They could not be started from here. */
-static bool has_old_boxes(int boxes_fd)
+/* Sandboxes made without a disk have their files in a plain directory. They could not be started
+ * from here. */
+static bool has_sandboxes(int files_fd)
 {
     bool found = false;
-    int fd = openat(boxes_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(files_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; !found && dir && (e = readdir(dir));) {
-        char path[300];
-        snprintf(path, sizeof path, "%s/upper", e->d_name);
-        found = cay_id_is_sandbox(e->d_name) && faccessat(boxes_fd, path, F_OK, 0) == 0;
-    }
+    for (struct dirent *e; !found && dir && (e = readdir(dir));)
+        found = cay_id_is_sandbox(e->d_name);
     if (dir)
         closedir(dir);
     return found;
@@ -321,11 +304,11 @@ static int open_any(struct cay_disk *d, int engine_fd, bool *had_image)
     return r < 0 ? r : open_image(d, engine_fd, &d->none);
 }
 
-int cay_disk_open(struct cay_disk *d, int engine_fd, int boxes_fd, struct cay_error *err)
+int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_error *err)
 {
     bool had_image;
     *d = (struct cay_disk){.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1};
-    if (faccessat(engine_fd, IMAGE, F_OK, 0) < 0 && has_old_boxes(boxes_fd)) {
+    if (faccessat(engine_fd, IMAGE, F_OK, 0) < 0 && has_sandboxes(*files_fd)) {
         cay_fail(&d->none, CAY_ERR_CONFLICT, "sandboxes made without a disk limit are still there");
         give_up(d);
         return 0;
@@ -344,7 +327,10 @@ int cay_disk_open(struct cay_disk *d, int engine_fd, int boxes_fd, struct cay_er
         give_up(d);
         return 0;
     }
-    remove_orphans(d, boxes_fd);
+    cay_close_fd(files_fd);
+    *files_fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0);
+    if (*files_fd < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the sandboxes' disk");
     cay_disk_sweep(d);
     return 0;
 }

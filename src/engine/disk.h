@@ -22,8 +22,9 @@ struct cay_disk {
 #define CAY_DISK_RESERVE_BYTES (16 << 20)
 
 /* Once, in the engine's own mount namespace. Fails only when there is an image that cannot be
- * mounted: what is in it must not be taken for lost. `boxes_fd` tells which sandboxes there are. */
-int cay_disk_open(struct cay_disk *d, int engine_fd, int boxes_fd, struct cay_error *err);
+ * mounted: what is in it must not be taken for lost. `files_fd` is where files lie without a disk,
+ * and is replaced by the disk where there is one. */
+int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_error *err);
 
 /* With a limit from the first byte. One that is there already gets the limit. */
 int cay_disk_make(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);

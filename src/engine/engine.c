@@ -91,7 +91,9 @@ static int open_dirs(struct cay_engine *e, struct cay_error *err)
     if (r == 0)
         r = cay_path_open_dir(data, "engine", 0700, &e->engine_fd, err);
     if (r == 0)
-        r = cay_path_open_dir(e->engine_fd, "sandboxes", 0700, &e->boxes_fd, err);
+        r = cay_path_open_dir(e->engine_fd, "records", 0700, &e->records_fd, err);
+    if (r == 0)
+        r = cay_path_open_dir(e->engine_fd, "files", 0700, &e->files_fd, err);
     if (r == 0)
         r = cay_path_open_dir(e->engine_fd, "trash", 0700, &e->trash_fd, err);
     if (r == 0 && mkdirat(e->engine_fd, "stage", 0700) < 0 && errno != EEXIST)
@@ -111,7 +113,8 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
 {
     *e = (struct cay_engine){.cfg = cfg,
                              .engine_fd = -1,
-                             .boxes_fd = -1,
+                             .records_fd = -1,
+                             .files_fd = -1,
                              .trash_fd = -1,
                              .disk = {.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1},
                              .images_fd = -1,
@@ -123,7 +126,7 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a mount namespace");
     int r = open_dirs(e, err);
     if (r == 0)
-        r = cay_disk_open(&e->disk, e->engine_fd, e->boxes_fd, err);
+        r = cay_disk_open(&e->disk, e->engine_fd, &e->files_fd, err);
     if (r == 0)
         r = cay_berth_open_ids(&e->ids_fd, err);
     if (r == 0)

@@ -12,7 +12,8 @@
 struct cay_engine {
     const struct cay_config *cfg;
     int engine_fd;     /* DATA/engine */
-    int boxes_fd;      /* DATA/engine/sandboxes: one directory each */
+    int records_fd;    /* DATA/engine/records: one file per sandbox, see box.h */
+    int files_fd;      /* one directory per sandbox: image, init.sock, upper, work */
     int trash_fd;      /* DATA/engine/trash: trees that wait to be removed */
     int images_fd;     /* the image store */
     int ids_fd;        /* see berth.h */
@@ -33,7 +34,7 @@ void cay_engine_crash(const char *point, const char *id);
 /* Names below the stage, the spawners' working directory: a tmpfs in the engine's own mount
  * namespace. Each sandbox's mount namespace begins as a copy of it. */
 #define CAY_STAGE_IMAGES "images" /* bind of the image store */
-#define CAY_STAGE_BOXES "boxes"   /* bind of what holds one tree of files per sandbox */
+#define CAY_STAGE_FILES "files"   /* bind of files_fd */
 #define CAY_STAGE_DEV "dev"       /* template of /dev */
 #define CAY_STAGE_SYS "sys"       /* template of /sys, masked */
 #define CAY_STAGE_VOID "void"     /* read-only: an empty directory and an empty file */

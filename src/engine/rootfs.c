@@ -120,7 +120,7 @@ static int lower_option(const struct cay_image *image, char *out, size_t size)
  * whole disk under it, everybody's, is written out. */
 static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
 {
-    char options[4096], box[64];
+    char options[4096], files[64];
     int len = lower_option(plan->image, options, sizeof options);
     if (len < (int)sizeof options)
         len += snprintf(options + len, sizeof options - (size_t)len,
@@ -129,10 +129,10 @@ static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
     if (len >= (int)sizeof options)
         return cay_fail(err, CAY_ERR_PROVIDER, "too many layers: %zu", plan->image->layers.count);
 
-    snprintf(box, sizeof box, CAY_STAGE_BOXES "/%s", plan->request->id);
+    snprintf(files, sizeof files, CAY_STAGE_FILES "/%s", plan->request->id);
     int r = bind_mapped(CAY_STAGE_IMAGES, plan->berth.user_fd, CAY_STAGE_LOWER, err);
     if (r == 0)
-        r = bind_mapped(box, plan->berth.user_fd, CAY_STAGE_UPPER, err);
+        r = bind_mapped(files, plan->berth.user_fd, CAY_STAGE_UPPER, err);
     if (r < 0)
         return r;
     set_fs_ids(plan->berth.base);
@@ -417,7 +417,7 @@ static int move_in(struct cay_error *err)
 
 int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
 {
-    static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_BOXES, CAY_STAGE_DEV,
+    static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_FILES, CAY_STAGE_DEV,
                                        CAY_STAGE_SYS,    CAY_STAGE_VOID,  CAY_STAGE_LOWER,
                                        CAY_STAGE_UPPER,  CAY_STAGE_ROOT,  CAY_STAGE_PROC};
     static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
@@ -433,8 +433,7 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s on the stage", dirs[i]);
     r = bind_dir(engine->images_fd, CAY_STAGE_IMAGES, err);
     if (r == 0)
-        r = bind_dir(engine->disk.fd < 0 ? engine->boxes_fd : engine->disk.fd, CAY_STAGE_BOXES,
-                     err);
+        r = bind_dir(engine->files_fd, CAY_STAGE_FILES, err);
     if (r == 0)
         r = stage_dev(err);
     if (r == 0)

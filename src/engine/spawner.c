@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making a sandbox: its directory, its cgroup, its socket, its first process, its record.
+/* Making a sandbox: its files, its socket, its cgroup, its first process, its record.
  *
- * The order is the order of undoing. A crash anywhere leaves a directory that names what there is:
- * without a record the sandbox was never finished, and whoever finds it removes it. */
+ * The order is the order of undoing. A crash anywhere leaves something that names what there is:
+ * files without a record are of a sandbox that was never finished, and whoever finds them removes
+ * it. */
 #include "engine/spawner.h"
 #include "base/clock.h"
 #include "base/packet.h"
@@ -23,20 +24,20 @@
 struct making {
     struct cay_engine *engine;
     const struct cay_job *job;
-    int box_fd;
+    int dir; /* of its files */
     struct cay_job_reply *reply;
 };
 
 /* ---- one job: create or start ---- */
 
-static int open_listener(int box_fd, int *fd_out, struct cay_error *err)
+static int open_listener(int dir, int *fd_out, struct cay_error *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     CAY_AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket");
-    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/init.sock", box_fd);
-    (void)unlinkat(box_fd, "init.sock", 0); /* of the last run */
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/init.sock", dir);
+    (void)unlinkat(dir, "init.sock", 0); /* of the last run */
     if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || listen(fd, 128) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot listen for pid 1");
     *fd_out = cay_take_fd(&fd);
@@ -57,22 +58,22 @@ static int record_pid(void *arg, pid_t pid, struct cay_error *err)
     m->reply->pid = pid;
     m->reply->start_ticks = record.start_ticks;
     m->reply->started_at_ms = e->started_at_ms;
-    return cay_box_save(m->box_fd, &record, err);
+    return cay_box_save(m->engine->records_fd, &record, err);
 }
 
-/* What a tenant can fill: on the disk with quotas where there is one, never where the record is. */
-static int make_files(const struct making *m, struct cay_error *err)
+/* On the disk with quotas where there is one. */
+static int open_files(struct making *m, struct cay_error *err)
 {
     const struct cay_disk *disk = &m->engine->disk;
     const struct cay_engine_request *rq = &m->job->request;
     uint64_t reserve = m->job->op == CAY_JOB_START ? CAY_DISK_RESERVE_BYTES : 0;
-    CAY_AUTO_FD int dir = -1;
     int r = disk->fd < 0 ? 0 : cay_disk_make(disk, rq->id, rq->disk_bytes + reserve, err);
-    if (r < 0)
-        return r;
-    dir = openat(disk->fd < 0 ? m->engine->boxes_fd : disk->fd, rq->id,
-                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (dir < 0 || (mkdirat(dir, "upper", 0755) < 0 && errno != EEXIST) ||
+    return r < 0 ? r : cay_path_open_dir(m->engine->files_fd, rq->id, 0700, &m->dir, err);
+}
+
+static int make_dirs(int dir, struct cay_error *err)
+{
+    if ((mkdirat(dir, "upper", 0755) < 0 && errno != EEXIST) ||
         (mkdirat(dir, "work", 0755) < 0 && errno != EEXIST))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the sandbox's directories");
     /* By this overlayfs refuses to mount again what was volatile. Not there is as well. */
@@ -82,10 +83,10 @@ static int make_files(const struct making *m, struct cay_error *err)
 }
 
 /* Without a detour by another name: until there is a record nobody looks at it. */
-static int keep_image(int box_fd, const char *text, struct cay_error *err)
+static int keep_image(int dir, const char *text, struct cay_error *err)
 {
     ssize_t len = (ssize_t)strlen(text);
-    CAY_AUTO_FD int fd = openat(box_fd, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    CAY_AUTO_FD int fd = openat(dir, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0 || write(fd, text, (size_t)len) != len)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep the image's settings");
     return 0;
@@ -98,11 +99,11 @@ static int find_image(struct making *m, struct cay_arena *a, struct cay_image *i
     const char *text;
     char *copy;
     if (m->job->op == CAY_JOB_START) {
-        int r = cay_path_read(m->box_fd, "image", 64 * 1024, a, &copy, NULL, err);
+        int r = cay_path_read(m->dir, "image", 64 * 1024, a, &copy, NULL, err);
         return r < 0 ? r : cay_image_parse(a, copy, image, err);
     }
     int r = cay_image_find(m->engine->images_fd, m->job->request.image, a, image, &text, err);
-    return r < 0 ? r : keep_image(m->box_fd, text, err);
+    return r < 0 ? r : keep_image(m->dir, text, err);
 }
 
 static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_error *err)
@@ -115,9 +116,9 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
 
     int r = find_image(m, &a, &image, err);
     if (r == 0)
-        r = make_files(m, err);
+        r = make_dirs(m->dir, err);
     if (r == 0)
-        r = open_listener(m->box_fd, &listener, err);
+        r = open_listener(m->dir, &listener, err);
     if (r < 0)
         return r;
     cay_engine_crash("create-box-made", rq->id);
@@ -147,51 +148,53 @@ static int remove_cgroup(struct cay_engine *engine, const char *id, struct cay_e
     return r;
 }
 
-/* Out of sight at once; emptied later by a child of its own. */
-static int to_trash(struct cay_engine *engine, const char *id, struct cay_error *err)
+/* Out of sight at once: the kernel empties a subvolume, a child of ours a directory. */
+static int remove_files(struct cay_engine *engine, const char *id, struct cay_error *err)
 {
     char name[64];
+    if (engine->disk.fd >= 0)
+        return cay_disk_remove(&engine->disk, id, err);
     snprintf(name, sizeof name, "%s.%lld", id, (long long)cay_clock_ms());
-    if (renameat(engine->boxes_fd, id, engine->trash_fd, name) < 0 && errno != ENOENT)
+    if (renameat(engine->files_fd, id, engine->trash_fd, name) < 0 && errno != ENOENT)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot move %s to the trash", id);
     return 0;
 }
 
+/* The record last: as long as it is there, somebody comes back for the rest. */
 static int remove_box(struct cay_engine *engine, const char *id, struct cay_error *err)
 {
     int r = remove_cgroup(engine, id, err);
     if (r < 0)
         return r;
     cay_engine_crash("delete-cgroup-gone", id);
-    if (engine->disk.fd >= 0)
-        r = cay_disk_remove(&engine->disk, id, err);
-    if (r == 0)
-        r = to_trash(engine, id, err);
-    if (r == 0)
-        cay_engine_crash("delete-trashed", id);
-    return r;
+    r = remove_files(engine, id, err);
+    if (r < 0)
+        return r;
+    cay_engine_crash("delete-files-gone", id);
+    if (unlinkat(engine->records_fd, id, 0) < 0 && errno != ENOENT)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot remove the record of %s", id);
+    return 0;
 }
 
 /* ---- the jobs ---- */
 
+static void close_files(struct making *m)
+{
+    cay_close_fd(&m->dir);
+}
+
 static int run_up(struct cay_engine *engine, const struct cay_job *job,
                   const struct cay_berth *berth, struct cay_job_reply *reply, struct cay_error *err)
 {
-    CAY_AUTO_FD int box = -1;
-    struct cay_error ignored;
-    const char *id = job->request.id;
-
-    if (job->op == CAY_JOB_CREATE && mkdirat(engine->boxes_fd, id, 0700) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the directory of %s", id);
-    int r = cay_path_open_dir(engine->boxes_fd, id, 0700, &box, err);
-    if (r == 0) {
-        struct making m = {engine, job, box, reply};
+    CAY_CLEANUP(close_files) struct making m = {engine, job, -1, reply};
+    struct cay_error ignored; /* the caller has the error that matters */
+    int r = open_files(&m, err);
+    if (r == 0)
         r = bring_up(&m, berth, err);
-    }
     if (r < 0 && job->op == CAY_JOB_CREATE)
-        (void)remove_box(engine, id, &ignored); /* the caller has the error that matters */
+        (void)remove_box(engine, job->request.id, &ignored);
     else if (r < 0)
-        (void)remove_cgroup(engine, id, &ignored);
+        (void)remove_cgroup(engine, job->request.id, &ignored);
     return r;
 }
 

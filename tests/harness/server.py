@@ -178,7 +178,7 @@ class Server:
             places += [os.path.join(here, name) for name in dirs + files]
             dirs[:] = [d for d in dirs if not SANDBOX_ID.search(d)]
         # The disk is mounted where only the engine sees it.
-        disk = f"/proc/{self.pid('engine')}/root/boxes"
+        disk = f"/proc/{self.pid('engine')}/root/files"
         places += [os.path.join(disk, name) for name in os.listdir(disk)] if os.path.isdir(disk) else []
         for place in places:
             if match := SANDBOX_ID.search(os.path.basename(place)):

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups form by themselves: while one is being committed, the next gathers. Nobody waits for
- * company. A group with one job that needs the disk syncs for all of them. */
+ * company. A group with one job that needs the disk syncs for all of them.
+ *
+ * There is no thread for it: whoever finds nobody writing leads, and writes what has gathered, his
+ * own job among it. Then the first of those who came meanwhile leads. So a lone write costs no
+ * switch between threads, and nobody writes more than one group for others. */
 #include "store/sqlite/writer.h"
 #include "model/limits.h"
 #include "store/migrations/migrations.h"
@@ -34,10 +38,12 @@ static int set_sync(struct cay_sqlite_writer *w, bool sync, struct cay_error *er
     return r;
 }
 
-/* Negative when the whole group has failed; a job's own failure is in its result. */
-static int run_job(struct cay_sqlite_writer *w, struct cay_sqlite_job *job, struct cay_error *err)
+/* Negative when the whole group has failed; a job's own failure is in its result. One that is alone
+ * needs no savepoint: what it did goes with the transaction. */
+static int run_job(struct cay_sqlite_writer *w, struct cay_sqlite_job *job, bool alone,
+                   struct cay_error *err)
 {
-    int r = say(w, SAVE, err);
+    int r = alone ? 0 : say(w, SAVE, err);
     if (r < 0)
         return r;
     job->result = job->run(&w->db, job, job->err);
@@ -45,6 +51,8 @@ static int run_job(struct cay_sqlite_writer *w, struct cay_sqlite_job *job, stru
         *err = *job->err;
         return job->result;
     }
+    if (alone)
+        return 0;
     if (job->result < 0)
         r = say(w, UNDO, err);
     return r < 0 ? r : say(w, RELEASE, err);
@@ -59,9 +67,9 @@ static int run_jobs(struct cay_sqlite_writer *w, struct cay_sqlite_job *group, b
     if (r == 0)
         r = say(w, BEGIN, err);
     for (struct cay_sqlite_job *job = group; job && r == 0; job = job->next)
-        r = run_job(w, job, err);
+        r = run_job(w, job, !group->next, err);
     if (r == 0)
-        r = say(w, COMMIT, err);
+        r = say(w, !group->next && group->result < 0 ? ROLLBACK : COMMIT, err);
     return r;
 }
 
@@ -88,25 +96,35 @@ static void run_group(struct cay_sqlite_writer *w, struct cay_sqlite_job *group)
     }
 }
 
-static struct cay_sqlite_job *take_all(struct cay_sqlite_writer *w)
+/* Writes what has gathered, then hands on to whoever came first since, if anyone did. */
+static void lead(struct cay_sqlite_writer *w)
 {
     (void)pthread_mutex_lock(&w->lock);
-    while (!w->first && !w->closed)
-        (void)pthread_cond_wait(&w->more, &w->lock);
     struct cay_sqlite_job *group = w->first;
     w->first = NULL;
     w->last = &w->first;
     w->waiting = 0;
     (void)pthread_mutex_unlock(&w->lock);
-    return group;
+
+    run_group(w, group);
+
+    (void)pthread_mutex_lock(&w->lock);
+    struct cay_sqlite_job *next = w->first;
+    if (next)
+        next->leads = true;
+    else
+        w->busy = false;
+    if (!w->busy)
+        (void)pthread_cond_broadcast(&w->idle);
+    (void)pthread_mutex_unlock(&w->lock);
+    if (next)
+        (void)sem_post(&next->done);
 }
 
-static void *write_all(void *arg)
+static void wait_for(struct cay_sqlite_job *job)
 {
-    struct cay_sqlite_writer *w = arg;
-    for (struct cay_sqlite_job *group; (group = take_all(w));)
-        run_group(w, group);
-    return NULL;
+    while (sem_wait(&job->done) < 0 && errno == EINTR)
+        continue;
 }
 
 int cay_sqlite_writer_do(struct cay_sqlite_writer *w, struct cay_sqlite_job *job,
@@ -114,20 +132,25 @@ int cay_sqlite_writer_do(struct cay_sqlite_writer *w, struct cay_sqlite_job *job
 {
     job->err = err;
     job->next = NULL;
+    job->leads = false;
     (void)sem_init(&job->done, 0, 0); /* cannot fail with these arguments */
     (void)pthread_mutex_lock(&w->lock);
-    bool taken = !w->closed && w->waiting < CAY_STORE_QUEUE;
+    bool taken = w->started && w->waiting < CAY_STORE_QUEUE;
     if (taken) {
         *w->last = job;
         w->last = &job->next;
         w->waiting++;
-        (void)pthread_cond_signal(&w->more);
+        job->leads = !w->busy;
+        w->busy = true;
     }
+    bool leads = job->leads;
     (void)pthread_mutex_unlock(&w->lock);
     if (!taken)
         return cay_fail(err, CAY_ERR_UNAVAILABLE, "too many writes wait for the database");
-    while (sem_wait(&job->done) < 0 && errno == EINTR)
-        continue;
+    if (!leads)
+        wait_for(job); /* until it is written, or its turn to lead */
+    if (job->leads)
+        lead(w);
     (void)sem_destroy(&job->done);
     return job->result;
 }
@@ -156,34 +179,28 @@ static int set_up(struct cay_sqlite_writer *w, const char *path, struct cay_erro
 int cay_sqlite_writer_open(struct cay_sqlite_writer *w, const char *path, struct cay_error *err)
 {
     (void)pthread_mutex_init(&w->lock, NULL); /* neither can fail on Linux */
-    (void)pthread_cond_init(&w->more, NULL);
+    (void)pthread_cond_init(&w->idle, NULL);
     w->last = &w->first;
     int r = set_up(w, path, err);
     if (r == 0)
         r = cay_sqlite_checkpoint_open(&w->checkpoint, path, &w->db, err);
-    if (r < 0)
-        return r;
-    errno = pthread_create(&w->thread, NULL, write_all, w);
-    if (errno != 0)
-        return cay_fail_errno(err, CAY_ERR_STORE, "cannot start the writer");
-    w->started = true;
-    return 0;
+    w->started = r == 0;
+    return r;
 }
 
 void cay_sqlite_writer_close(struct cay_sqlite_writer *w)
 {
     if (w->started) {
         (void)pthread_mutex_lock(&w->lock);
-        w->closed = true;
-        (void)pthread_cond_signal(&w->more);
-        (void)pthread_mutex_unlock(&w->lock);
-        (void)pthread_join(w->thread, NULL);
         w->started = false;
+        while (w->busy)
+            (void)pthread_cond_wait(&w->idle, &w->lock);
+        (void)pthread_mutex_unlock(&w->lock);
     }
     cay_sqlite_checkpoint_close(&w->checkpoint);
     cay_sqlite_close(&w->db);
     if (w->last) {
-        (void)pthread_cond_destroy(&w->more);
+        (void)pthread_cond_destroy(&w->idle);
         (void)pthread_mutex_destroy(&w->lock);
         w->last = NULL;
     }

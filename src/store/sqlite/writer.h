@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one thread that writes. Callers hand it jobs and wait; it takes all that wait, runs them in
- * one transaction and answers them when that is committed. */
+/* The one connection that writes. All jobs that wait are run in one transaction by one of those who
+ * brought them, and answered when that is committed. */
 #pragma once
 #include "base/buf.h"
 #include "store/sqlite/checkpoint.h"
@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 
 struct cay_sqlite_job {
-    /* On the writer's thread, inside a savepoint: what a failing job did is undone. */
+    /* On whichever thread leads, inside a transaction: what a failing job did is undone. */
     int (*run)(struct cay_sqlite_db *db, struct cay_sqlite_job *job, struct cay_error *err);
     enum cay_durable durable;
     const struct cay_sandbox *sandbox;
@@ -22,18 +22,18 @@ struct cay_sqlite_job {
     struct cay_error *err; /* the rest is the writer's */
     int result;
     sem_t done;
+    bool leads; /* it is its caller's turn to write */
     struct cay_sqlite_job *next;
 };
 
 struct cay_sqlite_writer {
     struct cay_sqlite_db db;
     struct cay_sqlite_checkpoint checkpoint;
-    pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t more;
+    pthread_cond_t idle;
     struct cay_sqlite_job *first, **last;
     size_t waiting;
-    bool started, closed;
+    bool started, busy;
     bool syncs;          /* what PRAGMA synchronous says now */
     atomic_bool failing; /* the last commit did not succeed */
 };
