@@ -306,18 +306,23 @@ int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct ca
 int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id)
 {
     bool v2 = false;
+    int parent = tree_fd(c, CAY_CG_UNIFIED, &v2);
+    if (parent >= 0)
+        (void)mkdirat(parent, id, 0755); /* there already, or the open below tells */
     return open_box(c, CAY_CG_UNIFIED, id, &v2);
 }
 
-int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
+int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, bool v2_too,
                      struct cay_error *err)
 {
+    char who[16];
+    snprintf(who, sizeof who, "%d", pid);
     for (int i = 0; i < c->tree_count; i++) {
         char name[64];
         if (c->trees[i].v2 && !v2_too)
             continue;
         snprintf(name, sizeof name, "%s/cgroup.procs", id);
-        if (write_at(c->trees[i].parent_fd, name, "0") < 0)
+        if (write_at(c->trees[i].parent_fd, name, who) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the cgroup in %s",
                                   c->trees[i].name);
     }

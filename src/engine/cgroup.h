@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "model/sandbox.h"
+#include <sys/types.h>
 
 enum cay_controller {
     CAY_CG_MEMORY,
@@ -44,10 +45,10 @@ const char *cay_controller_name(enum cay_controller controller);
 /* Makes the sandbox's directories and writes its limits. What exists is taken as it is. */
 int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
                     struct cay_error *err);
-/* The v2 directory for CLONE_INTO_CGROUP, or -1. The caller closes it. */
+/* The v2 directory for CLONE_INTO_CGROUP, made if need be, or -1. The caller closes it. */
 int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id);
-/* Moves the calling process into the v1 trees (v2 was done by the clone). */
-int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
+/* Moves a process into all trees, or into the v1 ones when the clone did the other. */
+int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, bool v2_too,
                      struct cay_error *err);
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
 /* SIGKILL to whatever is still in it (v2), best effort. */

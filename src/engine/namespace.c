@@ -2,9 +2,9 @@
 /* A sandbox's first process, from clone to cay-init.
  *
  * The child is the dispatcher's (CLONE_PARENT), so it outlives the spawner that made it. It builds
- * its surroundings with root's rights, gives them up for good by entering its user namespace, waits
- * until its record is on disk, and becomes cay-init. If we die before that, the pipe it waits on
- * ends and so does it. */
+ * its tree with root's rights while the spawner makes its cgroups, puts it into them and writes
+ * down who it is; waits for that; gives its rights up for good by entering its user namespace; and
+ * becomes cay-init. If we die before that, the pipe it waits on ends and so does it. */
 #include "base/clock.h"
 #include "base/crash.h"
 #include "engine/plan.h"
@@ -91,22 +91,28 @@ static int give_up_rights(const struct cay_plan *plan, struct cay_error *err)
     return cay_seccomp_load(&plan->engine->seccomp, err);
 }
 
-static int enter(const struct cay_plan *plan, bool in_v2, struct cay_error *err)
+/* All that needs no cgroup. */
+static int build(const struct cay_plan *plan, struct cay_error *err)
 {
     const struct cay_engine_request *rq = plan->request;
-    int r = cay_cgroup_enter(&plan->engine->cgroups, rq->id, !in_v2, err);
-    if (r < 0)
-        return r;
-    /* After the attach, or the host's paths would show in /proc/self/cgroup. */
-    if (unshare(CLONE_NEWCGROUP) < 0 || setns(plan->berth.net_fd, CLONE_NEWNET) < 0 ||
-        setns(plan->berth.ipc_fd, CLONE_NEWIPC) < 0)
+    if (setns(plan->berth.net_fd, CLONE_NEWNET) < 0 || setns(plan->berth.ipc_fd, CLONE_NEWIPC) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the namespaces");
     if (sethostname(rq->hostname, strlen(rq->hostname)) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set the host name");
-    r = cay_rootfs_enter(plan, err);
-    if (r == 0)
-        r = limit_self(err);
-    return r < 0 ? r : give_up_rights(plan, err);
+    int r = cay_rootfs_enter(plan, err);
+    return r < 0 ? r : limit_self(err);
+}
+
+/* In its cgroups and on record. Only now the cgroup namespace: made before, the host's paths would
+ * show in /proc/self/cgroup. */
+static int wait_for_go(int go_fd, struct cay_error *err)
+{
+    char go;
+    if (read(go_fd, &go, 1) != 1)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the spawner gave up");
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a cgroup namespace");
+    return 0;
 }
 
 /* Out of the way of the numbers that pid 1 gets fixed things at. */
@@ -126,26 +132,28 @@ static int arrange_descriptors(int listen_fd, int lock_fd, struct cay_error *err
     return 0;
 }
 
-static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p, bool in_v2)
+static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p)
 {
     static const char *const argv[] = {"cay-init", NULL}, *const env[] = {NULL};
     struct cay_error err;
-    char go;
+    sigset_t none;
 
     cay_close_fd(&p->go[1]);
     cay_close_fd(&p->status[0]);
-    sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     (void)prctl(PR_SET_PDEATHSIG, 0);
 
     int init = raise_fd(plan->engine->init_fd);
-    int r = enter(plan, in_v2, &err);
+    int r = build(plan, &err);
+    if (r == 0)
+        r = wait_for_go(p->go[0], &err);
+    if (r == 0)
+        r = give_up_rights(plan, &err);
     if (r == 0)
         r = arrange_descriptors(plan->listen_fd, plan->berth.lock_fd, &err);
     if (r == 0) {
-        if (read(p->go[0], &go, 1) == 1)
-            (void)syscall(SYS_execveat, init, "", argv, env, AT_EMPTY_PATH);
+        (void)syscall(SYS_execveat, init, "", argv, env, AT_EMPTY_PATH);
         cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot start cay-init");
     }
     err.name = NULL;
@@ -186,6 +194,17 @@ static int wait_for_exec(struct pipes *p, struct cay_error *err)
     return told.code;
 }
 
+static int enclose(const struct cay_plan *plan, pid_t pid, bool v2_too, struct cay_error *err)
+{
+    const struct cay_engine_request *rq = plan->request;
+    const struct cay_cgroup_limits limits = {rq->memory_bytes, rq->cpu_milli, rq->pids};
+    int r = cay_cgroup_make(&plan->engine->cgroups, rq->id, &limits, err);
+    if (r < 0)
+        return r;
+    cay_engine_crash("create-cgroup-made", rq->id);
+    return cay_cgroup_enter(&plan->engine->cgroups, rq->id, pid, v2_too, err);
+}
+
 int cay_sandbox_spawn(const struct cay_plan *plan,
                       int (*record)(void *arg, pid_t pid, struct cay_error *err), void *arg,
                       struct cay_error *err)
@@ -202,13 +221,15 @@ int cay_sandbox_spawn(const struct cay_plan *plan,
     };
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0)
-        child(plan, &p, v2 >= 0);
+        child(plan, &p);
     if (pid < 0)
         return cay_fail_errno(err, errno == EAGAIN ? CAY_ERR_LIMIT : CAY_ERR_PROVIDER,
                               "cannot clone the sandbox's first process");
     cay_engine_crash("create-cloned", plan->request->id);
     cay_close_fd(&p.go[0]);
-    r = record(arg, pid, err);
+    r = enclose(plan, pid, v2 < 0, err);
+    if (r == 0)
+        r = record(arg, pid, err);
     if (r == 0) {
         cay_engine_crash("create-recorded", plan->request->id);
         (void)!write(p.go[1], "g", 1); /* a dead child shows in its status */

@@ -112,8 +112,6 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     CAY_AUTO_FD int listener = -1;
     struct cay_image image;
     const struct cay_engine_request *rq = &m->job->request;
-    struct cay_cgroup_limits limits = {rq->memory_bytes, rq->cpu_milli, rq->pids};
-
     int r = find_image(m, &a, &image, err);
     if (r == 0)
         r = make_dirs(m->dir, err);
@@ -122,10 +120,6 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     if (r < 0)
         return r;
     cay_engine_crash("create-box-made", rq->id);
-    r = cay_cgroup_make(&m->engine->cgroups, rq->id, &limits, err);
-    if (r < 0)
-        return r;
-    cay_engine_crash("create-cgroup-made", rq->id);
     struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, err);
     if (r == 0 && m->job->op == CAY_JOB_START && m->engine->disk.fd >= 0)
