@@ -28,6 +28,11 @@ static void adopt(struct cay_dispatcher *d, const char *id)
     struct cay_box *box = cay_boxes_add(d, id);
     int r = cay_box_load(d->engine.records_fd, id, &box->record, &err);
 
+    if (r < 0 && r != CAY_ERR_NOT_FOUND) {
+        cay_log_error(&err, "%s is left alone", id); /* what cannot be read is not gone */
+        cay_boxes_drop(d, box);
+        return;
+    }
     if (r < 0) {
         cay_log_info("%s was never finished: removed", id);
         cay_cgroup_kill(&d->engine.cgroups, id);

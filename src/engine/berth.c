@@ -170,6 +170,8 @@ int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
     int fds[CAY_BERTH_FDS];
     int fd_count = 0;
     ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, CAY_BERTH_FDS, &fd_count);
+    if (n < 0 && errno == EAGAIN)
+        return cay_fail(err, CAY_ERR_UNAVAILABLE, "no berth is ready");
     if (n != sizeof m)
         return cay_fail(err, CAY_ERR_PROVIDER, "the filler of berths is gone");
     if (fd_count != CAY_BERTH_FDS) {

@@ -80,11 +80,13 @@ int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, str
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     char *text, *rest = NULL;
-    int r = cay_path_read(records_fd, id, RECORD_SIZE, &a, &text, NULL, err);
+    int r = cay_path_read(records_fd, id, 8 * RECORD_SIZE, &a, &text, NULL, err);
     if (r < 0)
         return r;
-    if (strlen(text) != RECORD_SIZE)
+    if (!*text)
         return cay_fail(err, CAY_ERR_NOT_FOUND, "the record of %s was never written", id);
+    if (strlen(text) != RECORD_SIZE)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the record of %s is damaged", id);
     *out = (struct cay_box_record){0};
     cay_str_copy(out->entry.id, sizeof out->entry.id, id);
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {

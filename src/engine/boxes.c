@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -54,7 +55,7 @@ struct cay_box *cay_boxes_add(struct cay_dispatcher *d, const char *id)
     return box;
 }
 
-static void drop(struct cay_dispatcher *d, struct cay_box *box)
+void cay_boxes_drop(struct cay_dispatcher *d, struct cay_box *box)
 {
     struct cay_box **at = &d->boxes[bucket(box->record.entry.id)];
     while (*at != box)
@@ -152,7 +153,12 @@ static void answer_connected(struct cay_dispatcher *d, struct cay_box *box, stru
 
 static void begin_kill(struct cay_box *box)
 {
-    (void)kill(box->record.pid, SIGKILL); /* everything in its pid namespace goes with it */
+    /* Everything in its pid namespace goes with it. An adopted one is not our child: its pid could
+     * be another's by now, its pidfd could not. */
+    if (box->source.fd >= 0)
+        (void)syscall(SYS_pidfd_send_signal, box->source.fd, SIGKILL, NULL, 0);
+    else
+        (void)kill(box->record.pid, SIGKILL);
     box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
 }
 
@@ -259,11 +265,21 @@ static void begin_next(struct cay_dispatcher *d, struct cay_box *box)
     }
 }
 
-static void enqueue(struct cay_box *box, struct cay_pending *p)
+/* At most one per client: those whose client has gone are dropped. */
+static void enqueue(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     struct cay_pending **at = &box->queue;
-    while (*at)
-        at = &(*at)->next;
+    while (*at) {
+        struct cay_pending *old = *at;
+        bool gone = old->client >= 0 && (!d->clients[old->client].used ||
+                                         d->clients[old->client].serial != old->serial);
+        if (gone) {
+            *at = old->next;
+            free(old);
+        } else {
+            at = &old->next;
+        }
+    }
     *at = p;
 }
 
@@ -290,7 +306,11 @@ void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)
     } else if (only_looks(p) || (!box->current && !box->job)) {
         begin(d, box, p);
     } else {
-        enqueue(box, p);
+        bool ends = p->request.op == CAY_ENGINE_DESTROY && box->record.running &&
+                    box->record.intent == CAY_INTENT_STOP;
+        enqueue(d, box, p);
+        if (ends)
+            begin_kill(box); /* what is to be destroyed needs no grace */
     }
 }
 
@@ -327,6 +347,13 @@ static bool died_early(struct cay_dispatcher *d, pid_t pid, int *status_out)
     return false;
 }
 
+/* Pids are used again: what nobody is waiting for must not be found later. */
+static void forget_early(struct cay_dispatcher *d)
+{
+    if (!cay_jobs_coming_up(d))
+        memset(d->early, 0, sizeof d->early);
+}
+
 static void came_up(struct cay_dispatcher *d, struct cay_box *box,
                     const struct cay_job_reply *reply)
 {
@@ -345,7 +372,9 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
     e->ended_at_ms = 0;
     e->exit_code = e->signal = -1;
     e->reason[0] = 0;
-    if (died_early(d, reply->pid, &status)) {
+    bool early = died_early(d, reply->pid, &status);
+    forget_early(d);
+    if (early) {
         box->current = p; /* its answer comes when the rest is cleared away */
         cay_boxes_died(d, box, true, status);
         return;
@@ -359,7 +388,7 @@ static void forget(struct cay_dispatcher *d, struct cay_box *box)
 {
     struct cay_pending *queue = box->queue;
     bool trial = strcmp(box->record.entry.id, CAY_TRIAL_ID) == 0;
-    drop(d, box);
+    cay_boxes_drop(d, box);
     while (queue) {
         struct cay_pending *p = queue;
         queue = p->next;
@@ -386,6 +415,10 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     box->job = 0;
     if ((job == CAY_JOB_CREATE || job == CAY_JOB_START) && reply->code == 0) {
         came_up(d, box, reply);
+    } else if (job == CAY_JOB_CREATE && reply->left) {
+        box->failed = err;
+        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+        return;
     } else if (job == CAY_JOB_CREATE || (job == CAY_JOB_REMOVE && reply->code == 0)) {
         if (job == CAY_JOB_CREATE && box->current && box->current->client < 0)
             d->broken = err; /* the trial */
@@ -491,6 +524,7 @@ void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
             box->deadline_ms = 0;
             cay_fail(&err, CAY_ERR_TIMEOUT, "%s does not die", box->record.entry.id);
             finish(d, box, &err); /* its death is still waited for, and cleared away */
+            begin_next(d, box);
         }
 }
 

@@ -253,8 +253,8 @@ static int set_memory(const struct cay_cgroups *c, const char *id, uint64_t byte
 {
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_MEMORY, id, &v2);
-    if (fd < 0)
-        return 0;
+    if (cay_cgroups_lacks(c, CAY_CG_MEMORY))
+        return 0; /* health says so */
     if (write_number(fd, v2 ? "memory.max" : "memory.limit_in_bytes", bytes) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit memory to %llu bytes",
                               (unsigned long long)bytes);
@@ -270,7 +270,7 @@ static int set_cpu(const struct cay_cgroups *c, const char *id, uint32_t milli,
     char text[64];
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_CPU, id, &v2);
-    if (fd < 0)
+    if (cay_cgroups_lacks(c, CAY_CG_CPU))
         return 0;
     snprintf(text, sizeof text, v2 ? "%u 100000" : "%u", milli * 100);
     if (write_at(fd, v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
@@ -283,7 +283,7 @@ static int set_pids(const struct cay_cgroups *c, const char *id, uint32_t pids,
 {
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_PIDS, id, &v2);
-    if (fd >= 0 && write_number(fd, "pids.max", pids) < 0)
+    if (!cay_cgroups_lacks(c, CAY_CG_PIDS) && write_number(fd, "pids.max", pids) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit processes to %u", pids);
     return 0;
 }

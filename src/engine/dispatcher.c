@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #define TICK_MS 250
+#define MAX_BYTES (1ULL << 50) /* no host has more, and sums stay in range */
 
 void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32_t events)
 {
@@ -187,7 +188,8 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
     if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image) ||
         rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES ||
         rq->disk_bytes < (uint64_t)CAY_MIN_DISK_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
-        rq->cpu_milli > CAY_MAX_CPU_MILLI || rq->pids < 8)
+        rq->cpu_milli > CAY_MAX_CPU_MILLI || rq->pids < 8 || rq->memory_bytes > MAX_BYTES ||
+        rq->disk_bytes > MAX_BYTES)
         return cay_fail(err, CAY_ERR_INVALID, "limits out of bounds");
     return 0;
 }
@@ -269,7 +271,7 @@ static void reap(struct cay_dispatcher *d)
         struct cay_box *box = cay_boxes_of_pid(d, pid);
         if (box)
             cay_boxes_died(d, box, true, status);
-        else if (!cay_jobs_child_died(d, pid))
+        else if (!cay_jobs_child_died(d, pid) && cay_jobs_coming_up(d))
             d->early[d->early_at++ % CAY_COUNT(d->early)] = (struct cay_reaped){pid, status};
     }
 }

@@ -109,6 +109,7 @@ void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entr
 /* boxes.c */
 struct cay_box *cay_boxes_find(struct cay_dispatcher *d, const char *id);
 struct cay_box *cay_boxes_add(struct cay_dispatcher *d, const char *id);
+void cay_boxes_drop(struct cay_dispatcher *d, struct cay_box *box);
 void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request with an id */
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply);
@@ -127,6 +128,7 @@ void cay_jobs_add(struct cay_dispatcher *d, struct cay_box *box, enum cay_job_op
 void cay_jobs_pump(struct cay_dispatcher *d);
 void cay_jobs_spawner_ready(struct cay_dispatcher *d, struct cay_spawner *s);
 void cay_jobs_berth_ready(struct cay_dispatcher *d);
+bool cay_jobs_coming_up(const struct cay_dispatcher *d);       /* a create or start is being done */
 bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of ours */
 void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms);
 

@@ -35,7 +35,6 @@ void cay_engine_crash(const char *point, const char *id);
  * namespace. Each sandbox's mount namespace begins as a copy of it. */
 #define CAY_STAGE_IMAGES "images" /* bind of the image store */
 #define CAY_STAGE_FILES "files"   /* bind of files_fd */
-#define CAY_STAGE_DEV "dev"       /* template of /dev */
 #define CAY_STAGE_SYS "sys"       /* template of /sys, masked */
 #define CAY_STAGE_VOID "void"     /* read-only: an empty directory and an empty file */
 #define CAY_STAGE_LOWER "lower"   /* mount points, used in each sandbox's own copy */

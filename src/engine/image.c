@@ -61,7 +61,12 @@ int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out
     }
     if (!out->layers.count)
         return cay_fail(err, CAY_ERR_PROVIDER, "an image without layers");
-    out->fit = cay_arena_printf(a, "%.40s-%zu-" FIT_VERSION, out->layers.at[0], out->layers.count);
+    uint64_t all = 14695981039346656037ULL; /* FNV-1a over every layer's id */
+    for (size_t i = 0; i < out->layers.count; i++)
+        for (const char *at = out->layers.at[i]; *at; at++)
+            all = (all ^ (unsigned char)*at) * 1099511628211ULL;
+    out->fit = cay_arena_printf(a, "%.32s-%016llx-" FIT_VERSION, out->layers.at[0],
+                                (unsigned long long)all);
     return 0;
 }
 

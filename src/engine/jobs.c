@@ -5,6 +5,7 @@
 #include "base/packet.h"
 #include "engine/dispatcher.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -40,6 +41,8 @@ static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out
         close(pair[0]);
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot fork %s", name);
     }
+    /* An event may be old news, of a process that had this place before: reading must not wait. */
+    (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
     *sock_out = pair[0];
     *pid_out = pid;
     return 0;
@@ -164,6 +167,8 @@ void cay_jobs_spawner_ready(struct cay_dispatcher *d, struct cay_spawner *s)
 {
     struct cay_job_reply reply;
     ssize_t n = cay_packet_recv(s->source.fd, &reply, sizeof reply, NULL, 0, NULL);
+    if (n < 0 && errno == EAGAIN)
+        return;
     if (n != sizeof reply || !s->box) {
         cay_dispatcher_unwatch(d, &s->source); /* it died; SIGCHLD brings the rest */
         return;
@@ -197,6 +202,8 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
     struct cay_error err;
     struct cay_berth berth;
     int r = cay_berth_receive(d->filler.fd, &berth, &err);
+    if (r == CAY_ERR_UNAVAILABLE)
+        return; /* nothing there yet */
     if (d->berths_asked > 0)
         d->berths_asked--;
     if (r < 0) {
@@ -212,6 +219,14 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         cay_berth_done(&berth);
     if (d->first_job)
         cay_jobs_pump(d);
+}
+
+bool cay_jobs_coming_up(const struct cay_dispatcher *d)
+{
+    for (int i = 0; i < d->spawner_count; i++)
+        if (d->spawners[i].box && needs_berth(d->spawners[i].box))
+            return true;
+    return false;
 }
 
 /* ---- when one of ours dies ---- */
@@ -260,9 +275,22 @@ bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
     return false;
 }
 
+/* Those that could not be forked when their place became free. */
+static void start_missing(struct cay_dispatcher *d)
+{
+    struct cay_error err;
+    for (int i = 0; i < d->spawner_count; i++)
+        if (d->spawners[i].pid == 0 && start_spawner(d, &d->spawners[i], &err) < 0)
+            cay_log_error(&err, "cannot start a spawner");
+    if (d->spawner_count > 0 && d->filler_pid == 0 && start_filler(d, &err) < 0)
+        cay_log_error(&err, "cannot start the filler of berths");
+    cay_jobs_pump(d);
+}
+
 void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms)
 {
     for (int i = 0; i < d->spawner_count; i++)
         if (d->spawners[i].deadline_ms && now_ms > d->spawners[i].deadline_ms)
             (void)kill(d->spawners[i].pid, SIGKILL); /* its death does the rest */
+    start_missing(d);
 }

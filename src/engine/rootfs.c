@@ -250,6 +250,48 @@ static int add_limits_view(int root, const struct cay_engine_request *rq, struct
     return place_in(fd, root, "sys/fs/cgroup", err);
 }
 
+static const struct {
+    const char *name;
+    unsigned major, minor;
+} devices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
+               {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
+static const struct {
+    const char *name, *to;
+} links[] = {{"fd", "/proc/self/fd"},
+             {"stdin", "/proc/self/fd/0"},
+             {"stdout", "/proc/self/fd/1"},
+             {"stderr", "/proc/self/fd/2"},
+             {"ptmx", "pts/ptmx"}};
+
+static int fill_dev(int dir, struct cay_error *err)
+{
+    for (size_t i = 0; i < CAY_COUNT(devices); i++)
+        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
+                    makedev(devices[i].major, devices[i].minor)) < 0 ||
+            fchmodat(dir, devices[i].name, 0666, 0) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev/%s", devices[i].name);
+    for (size_t i = 0; i < CAY_COUNT(links); i++)
+        if (symlinkat(links[i].to, dir, links[i].name) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /dev/%s", links[i].name);
+    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
+    return 0;
+}
+
+/* Nodes of its own: whoever shares an inode with another can lock it, and watch who opens it. */
+static int add_nodes(int root, struct cay_error *err)
+{
+    static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    int r = fd < 0 ? fd : fill_dev(fd, err);
+    if (r < 0)
+        return r;
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev read-only");
+    return place_in(fd, root, "dev", err);
+}
+
 static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
 {
     uint64_t shm = plan->request->memory_bytes / 2;
@@ -261,8 +303,7 @@ static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
         {"mode", "1777"}, {"size", size}, {"nr_inodes", "65536"}, {0}};
     const struct option pts_options[] = {{"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {0}};
 
-    CAY_AUTO_FD int dev = clone_tree(CAY_STAGE_DEV, false, err);
-    int r = dev < 0 ? dev : place_in(dev, root, "dev", err);
+    int r = add_nodes(root, err);
     if (r < 0)
         return r;
     CAY_AUTO_FD int pts =
@@ -312,47 +353,6 @@ int cay_rootfs_enter(const struct cay_plan *plan, struct cay_error *err)
 }
 
 /* ---- the stage, once per engine ---- */
-
-static const struct {
-    const char *name;
-    unsigned major, minor;
-} devices[] = {{"null", 1, 3},   {"zero", 1, 5},    {"full", 1, 7},
-               {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0}};
-static const struct {
-    const char *name, *to;
-} links[] = {{"fd", "/proc/self/fd"},
-             {"stdin", "/proc/self/fd/0"},
-             {"stdout", "/proc/self/fd/1"},
-             {"stderr", "/proc/self/fd/2"},
-             {"ptmx", "pts/ptmx"}};
-
-static int fill_dev(int dir, struct cay_error *err)
-{
-    for (size_t i = 0; i < CAY_COUNT(devices); i++)
-        if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
-                    makedev(devices[i].major, devices[i].minor)) < 0 ||
-            fchmodat(dir, devices[i].name, 0666, 0) < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev/%s", devices[i].name);
-    for (size_t i = 0; i < CAY_COUNT(links); i++)
-        if (symlinkat(links[i].to, dir, links[i].name) < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /dev/%s", links[i].name);
-    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
-    return 0;
-}
-
-static int stage_dev(struct cay_error *err)
-{
-    static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
-    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
-    CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
-    int r = fd < 0 ? fd : fill_dev(fd, err);
-    if (r < 0)
-        return r;
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the /dev template read-only");
-    return place(fd, AT_FDCWD, CAY_STAGE_DEV, err);
-}
 
 /* What masks show: a directory and a file with nothing in them. */
 static int stage_void(struct cay_error *err)
@@ -417,9 +417,9 @@ static int move_in(struct cay_error *err)
 
 int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
 {
-    static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_FILES, CAY_STAGE_DEV,
-                                       CAY_STAGE_SYS,    CAY_STAGE_VOID,  CAY_STAGE_LOWER,
-                                       CAY_STAGE_UPPER,  CAY_STAGE_ROOT,  CAY_STAGE_PROC};
+    static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_FILES, CAY_STAGE_SYS,
+                                       CAY_STAGE_VOID,   CAY_STAGE_LOWER, CAY_STAGE_UPPER,
+                                       CAY_STAGE_ROOT,   CAY_STAGE_PROC};
     static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
 
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL, err);
@@ -434,8 +434,6 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
     r = bind_dir(engine->images_fd, CAY_STAGE_IMAGES, err);
     if (r == 0)
         r = bind_dir(engine->files_fd, CAY_STAGE_FILES, err);
-    if (r == 0)
-        r = stage_dev(err);
     if (r == 0)
         r = stage_void(err);
     if (r == 0)

@@ -58,7 +58,13 @@ static int record_pid(void *arg, pid_t pid, struct cay_error *err)
     m->reply->pid = pid;
     m->reply->start_ticks = record.start_ticks;
     m->reply->started_at_ms = e->started_at_ms;
-    return cay_box_save(m->engine->records_fd, &record, err);
+    int r = cay_box_save(m->engine->records_fd, &record, err);
+    if (r < 0 || !m->job->request.persistent)
+        return r;
+    /* What must survive the host is on its disk before anyone hears of it. */
+    if (syncfs(m->engine->records_fd) < 0 || syncfs(m->dir) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write %s to the disk", e->id);
+    return 0;
 }
 
 /* On the disk with quotas where there is one. */
@@ -111,6 +117,7 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     CAY_AUTO_ARENA struct cay_arena a = {0};
     CAY_AUTO_FD int listener = -1;
     struct cay_image image;
+    struct cay_error ignored;
     const struct cay_engine_request *rq = &m->job->request;
     int r = find_image(m, &a, &image, err);
     if (r == 0)
@@ -123,7 +130,7 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, err);
     if (r == 0 && m->job->op == CAY_JOB_START && m->engine->disk.fd >= 0)
-        r = cay_disk_limit(&m->engine->disk, rq->id, rq->disk_bytes, err);
+        (void)cay_disk_limit(&m->engine->disk, rq->id, rq->disk_bytes, &ignored); /* a bit more */
     if (r == 0)
         cay_engine_crash("create-started", rq->id);
     return r;
@@ -177,6 +184,18 @@ static void close_files(struct making *m)
     cay_close_fd(&m->dir);
 }
 
+/* Down again, and its record says so: the next engine must not take it for one that died. */
+static void take_back_start(struct cay_engine *engine, const char *id)
+{
+    struct cay_error ignored; /* the caller has the error that matters */
+    struct cay_box_record record;
+    (void)remove_cgroup(engine, id, &ignored);
+    if (cay_box_load(engine->records_fd, id, &record, &ignored) == 0 && record.running) {
+        record.running = false;
+        (void)cay_box_save(engine->records_fd, &record, &ignored);
+    }
+}
+
 static int run_up(struct cay_engine *engine, const struct cay_job *job,
                   const struct cay_berth *berth, struct cay_job_reply *reply, struct cay_error *err)
 {
@@ -186,9 +205,9 @@ static int run_up(struct cay_engine *engine, const struct cay_job *job,
     if (r == 0)
         r = bring_up(&m, berth, err);
     if (r < 0 && job->op == CAY_JOB_CREATE)
-        (void)remove_box(engine, job->request.id, &ignored);
+        reply->left = remove_box(engine, job->request.id, &ignored) < 0;
     else if (r < 0)
-        (void)remove_cgroup(engine, job->request.id, &ignored);
+        take_back_start(engine, job->request.id);
     return r;
 }
 

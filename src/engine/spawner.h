@@ -24,6 +24,7 @@ struct cay_job_reply {
     int32_t code;
     struct cay_error err;
     char err_name[32];
+    uint32_t left; /* a create failed, and so did taking it back */
     pid_t pid;
     uint64_t start_ticks;
     int64_t started_at_ms;

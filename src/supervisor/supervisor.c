@@ -31,7 +31,7 @@
 struct keeper {
     struct cay_config *cfg;
     struct cay_house house;
-    pid_t engine, server;
+    pid_t self, engine, server; /* 0: not there */
     int64_t engine_began_ms, server_began_ms;
     sigset_t signals;
 };
@@ -43,6 +43,8 @@ static void begin_child(struct keeper *k, const char *name, const char *who)
     sigprocmask(SIG_UNBLOCK, &k->signals, NULL);
     (void)prctl(PR_SET_NAME, name);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != k->self)
+        _exit(1);                   /* it died before that took effect */
     cay_close_fd(&k->house.run_fd); /* the lock is kept: it is free when all of us are gone */
     cay_log_init(who);
 }
@@ -55,7 +57,7 @@ static void CAY_NORETURN run_engine(struct keeper *k)
     _exit(cay_engine_run(k->cfg, sock));
 }
 
-static void drop_rights(const struct cay_config *cfg)
+static void drop_rights(const struct cay_config *cfg, pid_t supervisor)
 {
     if (setgroups(0, NULL) < 0 ||
         setresgid(cfg->server_gid, cfg->server_gid, cfg->server_gid) < 0 ||
@@ -65,26 +67,28 @@ static void drop_rights(const struct cay_config *cfg)
         _exit(1);
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* the change of user cleared it */
+    if (getppid() != supervisor)
+        _exit(1);
 }
 
 static void CAY_NORETURN run_server(struct keeper *k)
 {
     begin_child(k, "cay-server", "server");
     cay_close_fd(&k->house.engine_fd);
-    drop_rights(k->cfg);
+    drop_rights(k->cfg, k->self);
     _exit(cay_server_run(k->cfg));
 }
 
+/* 0 when it could not be forked: the watch tries again. */
 static pid_t start(struct keeper *k, void (*run)(struct keeper *), const char *name)
 {
-    pid_t parent = getpid(), pid = fork();
-    if (pid == 0) {
-        if (getppid() != parent)
-            _exit(1);
+    pid_t pid = fork();
+    if (pid == 0)
         run(k);
-    }
-    if (pid < 0)
+    if (pid < 0) {
         cay_log_error(NULL, "cannot fork the %s: %s", name, strerror(errno));
+        return 0;
+    }
     cay_house_write_pid(&k->house, name, pid);
     return pid;
 }
@@ -121,7 +125,7 @@ static bool reap(struct keeper *k, int *status_out)
             pause_if_young(k->engine_began_ms);
             start_engine(k);
         } else if (pid == k->server && WIFEXITED(*status_out)) {
-            if (WEXITSTATUS(*status_out) == CAY_CRASH_STATUS)
+            if (WEXITSTATUS(*status_out) == CAY_CRASH_STATUS && getenv("CAY_CRASH_AT"))
                 (void)kill(getpid(), SIGKILL);
             k->server = 0;
             go_on = false;
@@ -149,22 +153,32 @@ static void end_child(pid_t pid, int signal, int64_t wait_ms)
     (void)waitpid(pid, NULL, 0);
 }
 
+static void start_missing(struct keeper *k)
+{
+    if (k->engine == 0)
+        start_engine(k);
+    if (k->server == 0)
+        start_server(k);
+}
+
 /* SIGTERM: the server drains and ends with 0; sandboxes stay. A second one does not wait. */
 static int watch(struct keeper *k)
 {
     int status = 0, terms = 0;
     for (;;) {
         siginfo_t si;
-        if (sigwaitinfo(&k->signals, &si) < 0)
+        if (sigtimedwait(&k->signals, &si, &(struct timespec){.tv_sec = 1}) < 0) {
+            start_missing(k);
             continue;
+        }
         if (si.si_signo == SIGCHLD) {
             if (!reap(k, &status))
                 break;
             continue;
         }
-        (void)kill(k->server, ++terms == 1 ? SIGTERM : SIGKILL);
-        if (terms > 1)
+        if (++terms > 1 || k->server == 0)
             break;
+        (void)kill(k->server, SIGTERM);
     }
     end_child(k->server, SIGKILL, DRAIN_MS);
     end_child(k->engine, SIGTERM, 2000);
@@ -174,7 +188,7 @@ static int watch(struct keeper *k)
 static int open_keeper(struct keeper *k, struct cay_config *cfg, struct cay_error *err)
 {
     struct rlimit files;
-    *k = (struct keeper){.cfg = cfg};
+    *k = (struct keeper){.cfg = cfg, .self = getpid()};
     int r = cay_house_open(&k->house, cfg, LOCK_WAIT_MS, err);
     if (r < 0)
         return r;
@@ -249,7 +263,7 @@ int cay_supervisor_down(const char *data_dir)
                 : 0;
     if (r == 0) {
         /* Whoever holds the lock is asked to go first; nobody does: nothing was running. */
-        k = (struct keeper){.cfg = &cfg};
+        k = (struct keeper){.cfg = &cfg, .self = getpid()};
         r = cay_house_open(&k.house, &cfg, 0, &err);
         if (r == CAY_ERR_CONFLICT && pid > 0) {
             cay_house_close(&k.house);
