@@ -441,7 +441,7 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
 {
     struct cay_job_reply reply = {0};
     uint32_t job = box->job;
-    reply.code = cay_fail(&reply.err, CAY_ERR_TIMEOUT, "the engine took too long");
+    reply.code = cay_fail(&reply.err, CAY_ERR_UNAVAILABLE, "the engine lost the one who did it");
     if (job != CAY_JOB_CREATE && job != CAY_JOB_START) {
         cay_boxes_job_done(d, box, &reply);
         return;

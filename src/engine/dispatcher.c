@@ -359,6 +359,10 @@ static void open_shop(struct cay_dispatcher *d)
         return;
     }
     cay_adopt_all(d);
+    if (d->engine.cfg->closing) {
+        cay_dispatcher_open_doors(d);
+        return;
+    }
     cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL); /* of an engine that was killed */
     cay_boxes_wish(d, CAY_ENGINE_CREATE, CAY_TRIAL_ID, CAY_DEFAULT_IMAGE);
     cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL);

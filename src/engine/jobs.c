@@ -15,6 +15,23 @@
 
 /* ---- processes of our own ---- */
 
+/* What is the dispatcher's alone: held here it would outlive its use. */
+static void close_dispatchers(struct cay_dispatcher *d)
+{
+    cay_close_fd(&d->epoll_fd);
+    cay_close_fd(&d->listener.fd);
+    for (int i = 0; i < CAY_MAX_CLIENTS; i++)
+        if (d->clients[i].used)
+            cay_close_fd(&d->clients[i].source.fd);
+    for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
+        for (struct cay_box *box = d->boxes[i]; box; box = box->next) {
+            cay_close_fd(&box->source.fd);
+            cay_close_fd(&box->stop_fd);
+        }
+    for (int i = 0; i < d->berth_count; i++)
+        cay_berth_done(&d->berths[i]);
+}
+
 static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out, pid_t *pid_out,
                        void (*serve)(struct cay_dispatcher *d, int sock), struct cay_error *err)
 {
@@ -32,7 +49,7 @@ static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out
             _exit(0); /* the dispatcher died in between */
         int sock = pair[1];
         close(pair[0]);
-        close(d->epoll_fd);
+        close_dispatchers(d);
         serve(d, sock);
         _exit(0);
     }

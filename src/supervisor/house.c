@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "model/limits.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -76,6 +77,28 @@ static int open_engine_socket(struct cay_house *h, const struct cay_config *cfg,
     return 0;
 }
 
+/* A directory that somebody uses for something else is not taken over by a slip of the hand. */
+static bool is_ours(int data_fd)
+{
+    static const char *const marks[] = {"instance", "lock"};
+    static const char *const before_us[] = {".", "..", "images", "lost+found"};
+    for (size_t i = 0; i < CAY_COUNT(marks); i++)
+        if (faccessat(data_fd, marks[i], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+            return true;
+    int fd = openat(data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    bool ours = dir != NULL;
+    for (struct dirent *e; ours && (e = readdir(dir));) {
+        bool known = false;
+        for (size_t i = 0; i < CAY_COUNT(before_us); i++)
+            known = known || strcmp(e->d_name, before_us[i]) == 0;
+        ours = known;
+    }
+    if (dir)
+        closedir(dir);
+    return ours;
+}
+
 /* Root's and the server's share: the server may make files of its own in it, and remove only
  * those; what is the engine's stays root's. */
 static int open_data(struct cay_config *cfg, struct cay_error *err)
@@ -86,6 +109,10 @@ static int open_data(struct cay_config *cfg, struct cay_error *err)
     r = cay_path_open_dir(AT_FDCWD, cfg->data, 0700, &cfg->data_fd, err);
     if (r < 0)
         return r;
+    if (!is_ours(cfg->data_fd))
+        return cay_fail(err, CAY_ERR_INVALID,
+                        "%.100s holds other things and no data of cay: give an empty directory",
+                        cfg->data);
     if (fchown(cfg->data_fd, 0, cfg->server_gid) < 0 || fchmod(cfg->data_fd, 01771) < 0)
         return cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of %s (not root?)",
                               cfg->data);

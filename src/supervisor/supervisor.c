@@ -13,6 +13,7 @@
 #include "supervisor/house.h"
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -254,13 +255,15 @@ int cay_supervisor_down(const char *data_dir)
 {
     struct cay_error err;
     struct keeper k;
-    struct cay_config cfg = {.data = data_dir, .data_fd = -1, .listen_fd = -1};
+    struct cay_config cfg = {.data = data_dir, .data_fd = -1, .listen_fd = -1, .closing = true};
 
     cay_log_init("supervisor");
     int pid = cay_house_read_pid(data_dir, "supervisor");
-    int r = access(data_dir, F_OK) < 0
-                ? cay_fail_errno(&err, CAY_ERR_NOT_FOUND, "no data directory %s", data_dir)
-                : 0;
+    char mark[PATH_MAX];
+    snprintf(mark, sizeof mark, "%s/instance", data_dir);
+    int r = access(mark, F_OK) < 0 ? cay_fail_errno(&err, CAY_ERR_NOT_FOUND,
+                                                    "%s is no data directory of cay", data_dir)
+                                   : 0;
     if (r == 0) {
         /* Whoever holds the lock is asked to go first; nobody does: nothing was running. */
         k = (struct keeper){.cfg = &cfg, .self = getpid()};
