@@ -21,7 +21,7 @@ struct cay_config {
     int data_fd;                     /* the data directory */
     int listen_fd;                   /* the port */
     unsigned server_uid, server_gid; /* whom it drops to; the engine answers nobody else */
-    bool closing;  /* `cay down`: nothing new is made */
+    bool closing;                    /* `cay down`: nothing new is made */
     bool announce;                   /* say `ready URL` on stdout when requests are taken */
     char url[80];                    /* http://ADDR:PORT as it is bound */
 };

@@ -134,3 +134,13 @@ def test_busy_neighbour_leaves_others_alive(server, client):
         took.append(time.monotonic() - began)
     assert sorted(took)[10] < 0.2, took
     assert until(lambda: client.delete("/sandbox/busy").status == 200, "it goes")
+
+
+def test_devices_are_shared_with_nobody(client):
+    """A lock on /dev/null in one sandbox is none in another."""
+    client.create("one")
+    client.create("two")
+    client.detach("one", "exec 9</dev/null; flock -x 9; echo held > /tmp/held; sleep 1000")
+    until(lambda: client.exec("one", ["test", "-s", "/tmp/held"])["exitCode"] == 0, "one holds its lock")
+    assert client.exec("two", "exec 9</dev/null; flock -n -x 9")["exitCode"] == 0
+    assert client.exec("one", "exec 9</dev/null; flock -n -x 9")["exitCode"] == 1

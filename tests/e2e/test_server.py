@@ -218,3 +218,27 @@ def test_logs_hold_no_secret(server, client):
     client.create("secretive", environmentVars={"API_KEY": "hunter2-in-env"})
     client.exec("secretive", "echo hunter2-in-exec", env={"X": "hunter2-in-exec-env"}, stdin="hunter2-in-stdin")
     assert "hunter2" not in Path(server.log_path).read_text()
+
+
+def test_a_directory_of_others_is_not_taken_over(tmp_path):
+    (tmp_path / "theirs").write_text("x")
+    tmp_path.chmod(0o755)
+    for verb in (["serve", "--listen", "127.0.0.1:0", "--images", IMAGES], ["down"]):
+        done = subprocess.run([CAY, verb[0], "--data", tmp_path, *verb[1:]], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 1 and str(tmp_path) in done.stderr
+        assert [p.name for p in tmp_path.iterdir()] == ["theirs"] and tmp_path.stat().st_mode & 0o7777 == 0o755
+
+
+def test_delete_does_not_wait_for_a_stop(fresh):
+    """What is to be destroyed needs no grace."""
+    server = fresh().start()
+    client = server.client()
+    client.create("deaf")
+    client.detach("deaf", "trap '' TERM; echo deaf > /tmp/deaf; while :; do sleep 1; done")
+    until(lambda: client.exec("deaf", ["test", "-s", "/tmp/deaf"])["exitCode"] == 0, "it is deaf")
+    stopper = threading.Thread(target=lambda: server.client().post("/sandbox/deaf/stop", {"graceMs": 600_000}))
+    stopper.start()
+    began = time.monotonic()
+    assert server.down().returncode == 0
+    assert time.monotonic() - began < 60 and server.inits() == []
+    stopper.join(20)

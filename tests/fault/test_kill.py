@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of each part with sandboxes and commands running: all of it is there afterwards, and true."""
 import os
+import signal
+import subprocess
 import time
 
 import pytest
 
-from harness import numbered
+from harness import numbered, proc
 from harness.numbered import lines
 from harness.wait import until
 
@@ -179,3 +181,47 @@ def test_requests_during_a_kill_are_errors_not_lies(fresh):
     until(lambda: len(server.inits()) == len(made), "no more sandboxes than rows", 70)
     for name in made:
         assert client.sh(name, "echo hi") == "hi\n"
+
+
+def test_a_damaged_record_is_no_missing_one(fresh):
+    """What cannot be read is left alone: its sandbox lives on."""
+    server = fresh().start()
+    client = server.client()
+    ident = client.create("island")["id"]
+    inits = server.inits()
+    record = os.path.join(server.data, "engine", "records", ident)
+    whole = open(record, "rb").read()
+    with open(record, "ab") as f:
+        f.write(b"\n")
+    server.kill("engine")
+    server.recover()
+    assert server.inits() == inits
+    with open(record, "wb") as f:
+        f.write(whole)
+    server.kill("engine")
+    server.recover()
+    assert server.inits() == inits
+
+
+def children(pid, name):
+    out = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [p for p in map(int, out.split()) if proc.text(p, "comm").strip() == name]
+
+
+def test_spawners_and_berths_die(fresh):
+    """Each is replaced, whatever the engine was doing, and creates go on."""
+    server = fresh().start()
+    client = server.client()
+    client.create("island")
+    engine = server.pid("engine")
+    for name in ("cay-spawn", "cay-berths", "cay-spawn"):
+        before = children(engine, name)
+        assert before
+        os.kill(engine, signal.SIGSTOP)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        os.kill(engine, signal.SIGCONT)
+        until(lambda: len(now := children(engine, name)) == len(before) and not set(now) & set(before), "new ones")
+        made = until(lambda: (a := client.post("/sandbox", {})).status == 201 and a.json(), "a create succeeds", 10)
+        assert client.sh(made["id"], "echo hi") == "hi\n"
+    assert server.pid("engine") == engine
