@@ -205,6 +205,7 @@ def test_half_made_image_is_made_anew(fresh):
     server = fresh()
     engine = Path(server.data, "engine")
     engine.mkdir(mode=0o700)
+    Path(server.data, "lock").touch()  # the mark of a data directory
     (engine / "disk.img.new").write_bytes(b"half" * 1000)
     server.start()
     assert server.client().get("/health").json()["features"]["diskLimit"] == "loop-btrfs"
@@ -216,6 +217,7 @@ def test_damaged_image_is_not_replaced(fresh):
     server = fresh()
     engine = Path(server.data, "engine")
     engine.mkdir(mode=0o700)
+    Path(server.data, "lock").touch()  # the mark of a data directory
     (engine / "disk.img").write_bytes(b"no filesystem" * 100000)
     server.start()
     answer = server.client().get("/health")
