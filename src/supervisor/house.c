@@ -77,7 +77,8 @@ static int open_engine_socket(struct cay_house *h, const struct cay_config *cfg,
     return 0;
 }
 
-/* A directory that somebody uses for something else is not taken over by a slip of the hand. */
+/* A directory that somebody uses for something else, and has directories of his own in, is not
+ * taken over by a slip of the hand. */
 static bool is_ours(int data_fd)
 {
     static const char *const marks[] = {"instance", "lock"};
@@ -89,7 +90,7 @@ static bool is_ours(int data_fd)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     bool ours = dir != NULL;
     for (struct dirent *e; ours && (e = readdir(dir));) {
-        bool known = false;
+        bool known = e->d_type == DT_REG; /* a log or a configuration beside us is fine */
         for (size_t i = 0; i < CAY_COUNT(before_us); i++)
             known = known || strcmp(e->d_name, before_us[i]) == 0;
         ours = known;

@@ -221,7 +221,7 @@ def test_logs_hold_no_secret(server, client):
 
 
 def test_a_directory_of_others_is_not_taken_over(tmp_path):
-    (tmp_path / "theirs").write_text("x")
+    (tmp_path / "theirs").mkdir()
     tmp_path.chmod(0o755)
     for verb in (["serve", "--listen", "127.0.0.1:0", "--images", IMAGES], ["down"]):
         done = subprocess.run([CAY, verb[0], "--data", tmp_path, *verb[1:]], capture_output=True, text=True, timeout=20)
