@@ -11,7 +11,7 @@ enum cay_job_op {
     CAY_JOB_CREATE = 1, /* from nothing to running; brings a berth */
     CAY_JOB_START = 2,  /* from its files to running; brings a berth */
     CAY_JOB_CLEAN = 3,  /* it is down: cgroup away */
-    CAY_JOB_REMOVE = 4, /* cgroup away, tree to the trash */
+    CAY_JOB_REMOVE = 4, /* cgroup, files and record away */
 };
 
 struct cay_job {
