@@ -85,7 +85,7 @@ def test_ends_while_nobody_is_there(fresh):
         "timeout": client.detach("island", ["sleep", "60"], timeoutMs=1000),
     }
     server.kill("all")
-    time.sleep(2)
+    until(lambda: server.sandbox_processes() == server.inits(), "all have ended")
     server.recover()
     client = server.client()
     told = {name: ended(client, "island", ident) for name, ident in runs.items()}
@@ -95,7 +95,7 @@ def test_ends_while_nobody_is_there(fresh):
 
     killed = client.detach("island", ["python3", "-c", hog])
     server.kill("all")
-    time.sleep(1.5)
+    until(lambda: server.sandbox_processes() == server.inits(), "it has ended")
     server.recover()
     told = ended(server.client(), "island", killed)
     assert told["exitCode"] == 137 and told["reason"] in ("oom", "signal"), told
@@ -153,8 +153,8 @@ def test_again_and_again(fresh):
     server = fresh().start()
     server.client().create("island")
     ident = server.client().detach("island", numbered.script(60, 0.1, 6))
-    for role in ("server", "engine", "server", "all", "engine", "supervisor"):
-        time.sleep(0.3)
+    for i, role in enumerate(("server", "engine", "server", "all", "engine", "supervisor")):
+        until(lambda: server.client().output("island", ident).count(b"\n") > 3 * i, "it has gone on")
         server.kill(role)
         server.recover()
     client = server.client()
