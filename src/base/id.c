@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #define SANDBOX_PREFIX "sb-"
-#define SANDBOX_CHARS 20
+#define SNAPSHOT_PREFIX "sn-"
+#define VOLUME_PREFIX "vo-"
+#define LETTERS 20 /* after each of these */
 #define EXEC_PREFIX "exec_"
 #define EXEC_CHARS 16
 
@@ -42,18 +44,34 @@ static void begin(void)
     }
 }
 
-void cay_id_sandbox(char out[CAY_ID_SIZE])
+static void make_id(char out[CAY_ID_SIZE], const char *prefix)
 {
     const unsigned count = sizeof letters - 1, fair = 256 - 256 % count;
-    char *at = out + strlen(SANDBOX_PREFIX);
-    memcpy(out, SANDBOX_PREFIX, strlen(SANDBOX_PREFIX));
+    char *at = out + strlen(prefix);
+    memcpy(out, prefix, strlen(prefix));
     begin();
-    for (unsigned made = 0; made < SANDBOX_CHARS;) {
+    for (unsigned made = 0; made < LETTERS;) {
         unsigned char byte = random_byte();
         if (byte < fair) /* a byte above would make the first letters likelier */
             at[made++] = letters[byte % count];
     }
-    at[SANDBOX_CHARS] = 0;
+    at[LETTERS] = 0;
+}
+
+void cay_id_sandbox(char out[CAY_ID_SIZE])
+{
+    make_id(out, SANDBOX_PREFIX);
+}
+
+void cay_id_snapshot(char out[CAY_ID_SIZE])
+{
+    make_id(out, SNAPSHOT_PREFIX);
+}
+
+void cay_id_volume(char out[CAY_ID_SIZE], const char *sandbox_id)
+{
+    memcpy(out, sandbox_id, CAY_ID_SIZE);
+    memcpy(out, VOLUME_PREFIX, strlen(VOLUME_PREFIX));
 }
 
 void cay_id_hex(char *out, unsigned digits)
@@ -79,7 +97,17 @@ static bool has_form(const char *s, const char *prefix, const char *alphabet, si
 
 bool cay_id_is_sandbox(const char *s)
 {
-    return has_form(s, SANDBOX_PREFIX, letters, SANDBOX_CHARS);
+    return has_form(s, SANDBOX_PREFIX, letters, LETTERS);
+}
+
+bool cay_id_is_snapshot(const char *s)
+{
+    return has_form(s, SNAPSHOT_PREFIX, letters, LETTERS);
+}
+
+bool cay_id_is_volume(const char *s)
+{
+    return has_form(s, VOLUME_PREFIX, letters, LETTERS);
 }
 
 bool cay_id_is_execution(const char *s)

@@ -27,7 +27,7 @@ static void undo_create(struct undo *u)
     struct cay_error ignored; /* the caller already has the error that matters */
     if (!u->core)
         return;
-    if (u->in_provider && cay_provider_destroy(u->core->provider, u->id, &ignored) < 0) {
+    if (u->in_provider && cay_provider_destroy(u->core->provider, u->id, NULL, &ignored) < 0) {
         cay_keeper_look(u->core, LOOK_MS); /* the row stays, and names what is left */
         return;
     }
@@ -103,7 +103,7 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     cay_crash_point("create-row-written");
 
     undo.in_provider = true; /* also when create fails half way */
-    r = cay_provider_create(core->provider, sb.id, &sb.spec, err);
+    r = cay_provider_create(core->provider, sb.id, &sb.spec, &sb.copied, err);
     if (r < 0)
         return cay_wrap(err, "cannot create a sandbox from image %s", sb.spec.image);
     sb.started_at_ms = cay_clock_ms();

@@ -167,7 +167,7 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
     if (r < 0)
         return r;
     cay_crash_point("delete-row-marked");
-    r = cay_provider_destroy(core->provider, sb->id, err);
+    r = cay_provider_destroy(core->provider, sb->id, NULL, err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
         cay_core_note(core, &before, CAY_SOON);
         return cay_wrap(err, "cannot destroy sandbox %s", sb->id);

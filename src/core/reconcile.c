@@ -101,7 +101,7 @@ static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entr
 
 static int undo_create(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
 {
-    int r = cay_provider_destroy(core->provider, sb->id, err);
+    int r = cay_provider_destroy(core->provider, sb->id, NULL, err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND)
         return r;
     cay_log_remove_all(core->logs_fd, sb->id);
@@ -255,7 +255,7 @@ static int remove_orphans(struct cay_core *core, const struct cay_provider_list 
         if (!cay_id_is_sandbox(entry->id) || has_row(&again, entry->id) ||
             (!at_start && !is_old(entry)) || !cay_hold_try(&core->holds, entry->id, &hold))
             continue;
-        if (cay_provider_destroy(core->provider, entry->id, &why) < 0)
+        if (cay_provider_destroy(core->provider, entry->id, NULL, &why) < 0)
             cay_log_error(&why, "cannot remove sandbox %s, which has no record", entry->id);
         else
             cay_log_warn("removed sandbox %s, which had no record", entry->id);

@@ -12,7 +12,7 @@
 
 enum cay_engine_op {
     CAY_ENGINE_HELLO = 1,   /* answer: struct cay_engine_hello */
-    CAY_ENGINE_CREATE = 2,  /* new sandbox, running; answer: as CONNECT */
+    CAY_ENGINE_CREATE = 2,  /* new sandbox, running; answer: as CONNECT, with `copied` */
     CAY_ENGINE_START = 3,   /* a stopped one, with its files; answer: as CONNECT */
     CAY_ENGINE_STOP = 4,    /* SIGTERM, grace, SIGKILL; answered when it is down */
     CAY_ENGINE_DESTROY = 5, /* killed, reaped, nothing left */
@@ -21,6 +21,11 @@ enum cay_engine_op {
     CAY_ENGINE_LIST = 8,    /* answer: memfd with array of struct cay_engine_entry */
     CAY_ENGINE_EVENTS = 9,  /* from now on this connection only gets struct cay_engine_entry */
     CAY_ENGINE_DOWN = 10,   /* destroy every sandbox; root only */
+    CAY_ENGINE_PAUSE = 11,
+    CAY_ENGINE_RESUME = 12,
+    CAY_ENGINE_SNAPSHOT = 13, /* of `id`, as `other`; answer: struct cay_engine_copied */
+    CAY_ENGINE_DROP = 14,     /* `id` is a snapshot or a volume that no sandbox has */
+    CAY_ENGINE_KEPT = 15, /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
 };
 
 struct cay_engine_request {
@@ -31,8 +36,11 @@ struct cay_engine_request {
     char hostname[CAY_MAX_NAME + 1];    /* CREATE, START */
     uint64_t memory_bytes, disk_bytes;
     uint32_t cpu_milli, pids;
-    uint32_t grace_ms;   /* STOP */
-    uint32_t persistent; /* files must survive the host: fsync inside waits for the disk */
+    uint32_t grace_ms;        /* STOP */
+    uint32_t persistent;      /* files must survive the host: fsync inside waits for the disk */
+    char other[CAY_ID_SIZE];  /* CREATE: sandbox or snapshot to copy, or empty; SNAPSHOT: its id */
+    char volume[CAY_ID_SIZE]; /* CREATE: to take as /workspace; DESTROY: to keep /workspace as */
+    uint32_t drop_volume;     /* DESTROY: /workspace goes, given at create or not */
 };
 
 struct cay_engine_reply {
@@ -43,16 +51,25 @@ struct cay_engine_reply {
     uint32_t len; /* bytes that follow in the same packet */
 };
 
+/* How files were copied; an empty method: nothing was. */
+struct cay_engine_copied {
+    char method[16]; /* as struct cay_copied has it */
+    int64_t ms;
+    uint64_t bytes;
+};
+
 /* The image's own settings, as far as executions need them. */
 struct cay_engine_image {
     char user[64]; /* never root; "user" when the image names none */
     char workdir[256];
     uint32_t env_count, env_len; /* "K=V\0"… follow */
+    struct cay_engine_copied copied;
 };
 
 enum cay_engine_state {
     CAY_ENGINE_RUNNING = 1,
     CAY_ENGINE_STOPPED = 2,
+    CAY_ENGINE_PAUSED = 3, /* runs, and stands still */
 };
 
 /* One sandbox as the engine knows it; also the event of its death. */

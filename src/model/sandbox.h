@@ -26,6 +26,13 @@ struct cay_death {
     uint64_t peak_bytes, cpu_ms;
 };
 
+/* How files were copied for a snapshot or a fork. */
+struct cay_copied {
+    const char *method; /* static: "btrfs-snapshot", "reflink", "copy"; NULL: nothing was */
+    int64_t ms;
+    uint64_t bytes; /* what the copy holds beside the image, where the filesystem can tell */
+};
+
 struct cay_sandbox {
     char id[CAY_ID_SIZE];
     const char *account_id;
@@ -40,6 +47,7 @@ struct cay_sandbox {
     int64_t created_in_ms; /* what the create took */
     bool has_death;
     struct cay_death death;
+    struct cay_copied copied; /* when spec.from is set */
 };
 
 /* What a running one uses now. */
@@ -47,4 +55,7 @@ struct cay_usage {
     uint64_t cpu_us, memory_bytes, memory_peak_bytes;
     uint32_t pids;
     uint64_t oom_kills;
+    uint64_t pids_refused;                  /* forks that the limit refused */
+    uint64_t disk_bytes, disk_limit_bytes;  /* 0: cannot be told */
+    uint64_t io_read_bytes, io_write_bytes; /* of block devices; 0 where nobody counts */
 };

@@ -23,6 +23,8 @@ struct cay_spec {
     const char *user;    /* NULL: the image's, or `user` */
     const char *workdir; /* NULL: the image's, or /workspace */
     const char *team_id;
+    const char *from;   /* sandbox or snapshot whose files it begins with; or NULL */
+    const char *volume; /* that becomes its /workspace; or NULL */
 };
 
 /* Defaults of every field; name stays NULL. */

@@ -39,10 +39,16 @@ const char *cay_provider_disk(struct cay_provider *p)
     return p->ops->disk ? p->ops->disk(p) : "none";
 }
 
-int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
-                        struct cay_error *err)
+static int cannot(const struct cay_provider *p, const char *what, struct cay_error *err)
 {
-    return p->ops->create(p, id, spec, err);
+    return cay_fail(err, CAY_ERR_UNSUPPORTED, "the provider %s cannot %s", p->ops->name, what);
+}
+
+int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                        struct cay_copied *copied, struct cay_error *err)
+{
+    *copied = (struct cay_copied){0};
+    return p->ops->create(p, id, spec, copied, err);
 }
 
 int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
@@ -57,9 +63,40 @@ int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
     return p->ops->stop(p, id, grace_ms, err);
 }
 
-int cay_provider_destroy(struct cay_provider *p, const char *id, struct cay_error *err)
+int cay_provider_destroy(struct cay_provider *p, const char *id, const char *volume,
+                         struct cay_error *err)
 {
-    return p->ops->destroy(p, id, err);
+    return p->ops->destroy(p, id, volume, err);
+}
+
+int cay_provider_pause(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return p->ops->pause ? p->ops->pause(p, id, err) : cannot(p, "pause a sandbox", err);
+}
+
+int cay_provider_resume(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return p->ops->resume ? p->ops->resume(p, id, err) : cannot(p, "resume a sandbox", err);
+}
+
+int cay_provider_snapshot(struct cay_provider *p, const char *id, const char *snapshot_id,
+                          struct cay_copied *out, struct cay_error *err)
+{
+    *out = (struct cay_copied){0};
+    return p->ops->snapshot ? p->ops->snapshot(p, id, snapshot_id, out, err)
+                            : cannot(p, "make a snapshot", err);
+}
+
+int cay_provider_drop(struct cay_provider *p, const char *kept_id, struct cay_error *err)
+{
+    return p->ops->drop ? p->ops->drop(p, kept_id, err) : cannot(p, "keep files", err);
+}
+
+int cay_provider_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                      struct cay_error *err)
+{
+    *out = (struct cay_strs){0};
+    return p->ops->kept ? p->ops->kept(p, a, out, err) : 0;
 }
 
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,

@@ -4,8 +4,9 @@
  * Any thread may call any entry. Asking for what is already so succeeds: starting what runs,
  * stopping what is stopped, destroying what is gone. Otherwise an id nobody knows is
  * CAY_ERR_NOT_FOUND, and a sandbox that is not running where it must be CAY_ERR_CONFLICT,
- * "SANDBOX_NOT_RUNNING". A backend that does not answer is CAY_ERR_UNAVAILABLE or, when it is late,
- * CAY_ERR_TIMEOUT; one that fails is CAY_ERR_PROVIDER. */
+ * "SANDBOX_NOT_RUNNING". What a backend cannot do at all is CAY_ERR_UNSUPPORTED. A backend that
+ * does not answer is CAY_ERR_UNAVAILABLE or, when it is late, CAY_ERR_TIMEOUT; one that fails is
+ * CAY_ERR_PROVIDER. */
 #pragma once
 #include "base/error.h"
 #include "base/queue.h"
@@ -20,7 +21,7 @@ struct cay_provider {
 /* One sandbox as the backend knows it. */
 struct cay_provider_entry {
     char id[CAY_ID_SIZE];
-    bool running;
+    bool running, paused; /* a paused one is running as well */
     int64_t started_at_ms, ended_at_ms;
     struct cay_death death; /* when not running; reason and message are static or in `text` */
     char text[64];
@@ -54,14 +55,32 @@ struct cay_provider_ops {
     /* Optional: health's disk, cheaply. */
     const char *(*disk)(struct cay_provider *p);
     /* Leaves the sandbox running, without its start command. The id is ours, so a repeated create
-     * finds the first one. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
+     * finds the first one. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". With spec.from its files begin as
+     * that sandbox's or snapshot's are now, and `copied` says how; with spec.volume that volume is
+     * its /workspace from now on, and nobody else's. */
     int (*create)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
-                  struct cay_error *err);
+                  struct cay_copied *copied, struct cay_error *err);
     int (*start)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                  struct cay_error *err);
     /* SIGTERM, at most grace_ms of patience, SIGKILL; down on return. */
     int (*stop)(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err);
-    int (*destroy)(struct cay_provider *p, const char *id, struct cay_error *err);
+    /* `volume` NULL: a volume that was given at create is kept, any other /workspace goes. "": it
+     * goes in any case. An id: /workspace is kept as that volume. */
+    int (*destroy)(struct cay_provider *p, const char *id, const char *volume,
+                   struct cay_error *err);
+    /* From here to `kept`: optional. Every process stands still, or goes on. */
+    int (*pause)(struct cay_provider *p, const char *id, struct cay_error *err);
+    int (*resume)(struct cay_provider *p, const char *id, struct cay_error *err);
+    /* The files as they are now, of a sandbox in whatever state, under an id of their own. Its
+     * processes notice nothing. */
+    int (*snapshot)(struct cay_provider *p, const char *id, const char *snapshot_id,
+                    struct cay_copied *out, struct cay_error *err);
+    /* A snapshot, or a volume that no sandbox has. Gone already is no error; never harms a sandbox
+     * that was made from it. */
+    int (*drop)(struct cay_provider *p, const char *kept_id, struct cay_error *err);
+    /* Ids of all snapshots, and of all volumes that no sandbox has. */
+    int (*kept)(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                struct cay_error *err);
     int (*usage)(struct cay_provider *p, const char *id, struct cay_usage *out,
                  struct cay_error *err);
     /* All that this instance owns, or an error: never half of it. */
@@ -88,12 +107,20 @@ int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_
                         struct cay_error *err);
 const char *cay_provider_disk(struct cay_provider *p); /* never NULL */
 int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
-                        struct cay_error *err);
+                        struct cay_copied *copied, struct cay_error *err);
 int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                        struct cay_error *err);
 int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
                       struct cay_error *err);
-int cay_provider_destroy(struct cay_provider *p, const char *id, struct cay_error *err);
+int cay_provider_destroy(struct cay_provider *p, const char *id, const char *volume,
+                         struct cay_error *err);
+int cay_provider_pause(struct cay_provider *p, const char *id, struct cay_error *err);
+int cay_provider_resume(struct cay_provider *p, const char *id, struct cay_error *err);
+int cay_provider_snapshot(struct cay_provider *p, const char *id, const char *snapshot_id,
+                          struct cay_copied *out, struct cay_error *err);
+int cay_provider_drop(struct cay_provider *p, const char *kept_id, struct cay_error *err);
+int cay_provider_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                      struct cay_error *err);
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err);
 int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,

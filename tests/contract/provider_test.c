@@ -46,7 +46,7 @@ static void end(struct suite *s)
 {
     struct cay_error err = {0};
     void *event;
-    CHECK_EQ("destroy", cay_provider_destroy(s->p, s->id, &err), 0);
+    CHECK_EQ("destroy", cay_provider_destroy(s->p, s->id, NULL, &err), 0);
     cay_provider_close(s->p);
     while ((event = cay_queue_pop(&s->events, 0)) != NULL)
         free(event);
@@ -71,12 +71,14 @@ TEST(provider_contract_lifecycle)
 {
     struct suite s;
     struct cay_error err = {0};
+    struct cay_copied copied;
     struct cay_usage usage;
     if (!begin(&s))
         return;
     CHECK("nothing at first", find(&s) == NULL);
-    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &err), 0);
-    CHECK_EQ("create finds the first one", cay_provider_create(s.p, s.id, &s.spec, &err), 0);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
+    CHECK_EQ("create finds the first one", cay_provider_create(s.p, s.id, &s.spec, &copied, &err),
+             0);
     CHECK("it runs", find(&s) && find(&s)->running);
     CHECK_EQ("usage", cay_provider_usage(s.p, s.id, &usage, &err), 0);
     CHECK_EQ("starting what runs", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
@@ -88,9 +90,9 @@ TEST(provider_contract_lifecycle)
              CAY_ERR_CONFLICT);
     CHECK_EQ("start", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
     CHECK("it runs again", find(&s) && find(&s)->running);
-    CHECK_EQ("destroy", cay_provider_destroy(s.p, s.id, &err), 0);
+    CHECK_EQ("destroy", cay_provider_destroy(s.p, s.id, NULL, &err), 0);
     CHECK("nothing is left", find(&s) == NULL);
-    CHECK_EQ("destroying what is gone", cay_provider_destroy(s.p, s.id, &err), 0);
+    CHECK_EQ("destroying what is gone", cay_provider_destroy(s.p, s.id, NULL, &err), 0);
     end(&s);
 }
 
@@ -98,6 +100,7 @@ TEST(provider_contract_unknown_ids)
 {
     struct suite s;
     struct cay_error err = {0};
+    struct cay_copied copied;
     struct cay_usage usage;
     struct cay_strs running;
     if (!begin(&s))
@@ -108,7 +111,7 @@ TEST(provider_contract_unknown_ids)
     CHECK_EQ("executions", cay_provider_executions(s.p, s.id, &s.a, &running, &err),
              CAY_ERR_NOT_FOUND);
     s.spec.image = "missing:image";
-    CHECK_EQ("an image nobody has", cay_provider_create(s.p, s.id, &s.spec, &err),
+    CHECK_EQ("an image nobody has", cay_provider_create(s.p, s.id, &s.spec, &copied, &err),
              CAY_ERR_NOT_FOUND);
     CHECK_STR("by name", cay_error_name(&err), "IMAGE_NOT_FOUND");
     CHECK("nothing is left of it", find(&s) == NULL);
@@ -149,12 +152,13 @@ TEST(provider_contract_executions)
     static const char *const sleeps[] = {"sleep", "60", NULL};
     struct suite s;
     struct cay_error err = {0};
+    struct cay_copied copied;
     struct cay_strs running = {0};
     char exec_id[CAY_ID_SIZE];
     CAY_AUTO_FD int one = -1, two = -1, three = -1;
     if (!begin(&s))
         return;
-    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &err), 0);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
     CHECK_EQ("exec", run(&s, hello, exec_id, &one, &err), 0);
     struct cay_execution ex = wait_end(&s, one);
     CHECK_EQ("its code", ex.exit_code, 0);

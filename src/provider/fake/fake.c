@@ -163,9 +163,10 @@ static int fake_health(struct cay_provider *p, struct cay_arena *a, struct cay_h
 }
 
 static int fake_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
-                       struct cay_error *err)
+                       struct cay_copied *copied, struct cay_error *err)
 {
     struct fake *f = self(p);
+    (void)copied;
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r < 0)
@@ -215,9 +216,11 @@ static int fake_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
     return 0;
 }
 
-static int fake_destroy(struct cay_provider *p, const char *id, struct cay_error *err)
+static int fake_destroy(struct cay_provider *p, const char *id, const char *volume,
+                        struct cay_error *err)
 {
     struct fake *f = self(p);
+    (void)volume;
     LOCKED(f);
     int r = f->spare_destroy ? 0 : due_to_fail(f, err);
     if (r == 0)

@@ -42,7 +42,8 @@ static void set_death(struct cay_provider_entry *out, const struct cay_engine_en
 
 static void translate(struct cay_provider_entry *out, const struct cay_engine_entry *e)
 {
-    *out = (struct cay_provider_entry){.running = e->state == CAY_ENGINE_RUNNING,
+    *out = (struct cay_provider_entry){.running = e->state != CAY_ENGINE_STOPPED,
+                                       .paused = e->state == CAY_ENGINE_PAUSED,
                                        .started_at_ms = e->started_at_ms,
                                        .ended_at_ms = e->ended_at_ms};
     memcpy(out->id, e->id, sizeof out->id - 1);
@@ -191,14 +192,25 @@ static const char *disk(struct cay_provider *p)
     return n->disk ? n->disk : "none";
 }
 
+static struct cay_copied translate_copied(const struct cay_engine_copied *c)
+{
+    static const char *const methods[] = {"btrfs-snapshot", "reflink", "copy"};
+    struct cay_copied out = {.ms = c->ms, .bytes = c->bytes};
+    for (size_t i = 0; i < CAY_COUNT(methods); i++)
+        if (strncmp(methods[i], c->method, sizeof c->method) == 0)
+            out.method = methods[i];
+    return out;
+}
+
 static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *id,
-                    const struct cay_spec *spec, struct cay_error *err)
+                    const struct cay_spec *spec, struct cay_copied *copied, struct cay_error *err)
 {
     struct cay_native *n = (struct cay_native *)p;
     struct cay_engine_request rq = request(op, id);
     char data[CAY_MESSAGE_MAX];
     size_t len;
     int fd;
+    struct cay_engine_image image;
 
     cay_str_copy(rq.image, sizeof rq.image, spec->image);
     cay_str_copy(rq.hostname, sizeof rq.hostname, spec->name);
@@ -207,22 +219,32 @@ static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *i
     rq.persistent = spec->persistent;
     rq.cpu_milli = spec->cpu_milli;
     rq.pids = spec->pids;
-    int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
-    if (r == 0)
-        cay_pid1_learn(n, id, data, len, fd);
-    return r;
+    if (op == CAY_ENGINE_CREATE) {
+        cay_str_copy(rq.other, sizeof rq.other, spec->from ? spec->from : "");
+        cay_str_copy(rq.volume, sizeof rq.volume, spec->volume ? spec->volume : "");
+    }
+    int64_t patience_ms = *rq.other ? CAY_ENGINE_COPY_MS : CAY_ENGINE_CALL_MS;
+    int r = cay_native_call(n, &rq, patience_ms, data, sizeof data, &len, &fd, err);
+    if (r < 0)
+        return r;
+    if (copied && len >= sizeof image) {
+        memcpy(&image, data, sizeof image);
+        *copied = translate_copied(&image.copied);
+    }
+    cay_pid1_learn(n, id, data, len, fd);
+    return 0;
 }
 
 static int create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
-                  struct cay_error *err)
+                  struct cay_copied *copied, struct cay_error *err)
 {
-    return bring_up(p, CAY_ENGINE_CREATE, id, spec, err);
+    return bring_up(p, CAY_ENGINE_CREATE, id, spec, copied, err);
 }
 
 static int start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                  struct cay_error *err)
 {
-    return bring_up(p, CAY_ENGINE_START, id, spec, err);
+    return bring_up(p, CAY_ENGINE_START, id, spec, NULL, err);
 }
 
 static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err)
@@ -234,10 +256,13 @@ static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct
     return cay_native_call(n, &rq, grace_ms + CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
 }
 
-static int destroy(struct cay_provider *p, const char *id, struct cay_error *err)
+static int destroy(struct cay_provider *p, const char *id, const char *volume,
+                   struct cay_error *err)
 {
     struct cay_native *n = (struct cay_native *)p;
     struct cay_engine_request rq = request(CAY_ENGINE_DESTROY, id);
+    cay_str_copy(rq.volume, sizeof rq.volume, volume ? volume : "");
+    rq.drop_volume = volume && !*volume;
     cay_pid1_forget(n, id);
     return cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
 }
@@ -257,10 +282,49 @@ static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
     return r;
 }
 
-static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
-                struct cay_error *err)
+static int ask(struct cay_provider *p, enum cay_engine_op op, const char *id, struct cay_error *err)
 {
-    struct cay_engine_request rq = request(CAY_ENGINE_LIST, "");
+    struct cay_engine_request rq = request(op, id);
+    return cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL,
+                           err);
+}
+
+static int pause_box(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return ask(p, CAY_ENGINE_PAUSE, id, err);
+}
+
+static int resume(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return ask(p, CAY_ENGINE_RESUME, id, err);
+}
+
+static int drop(struct cay_provider *p, const char *kept_id, struct cay_error *err)
+{
+    return ask(p, CAY_ENGINE_DROP, kept_id, err);
+}
+
+static int snapshot(struct cay_provider *p, const char *id, const char *snapshot_id,
+                    struct cay_copied *out, struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_SNAPSHOT, id);
+    struct cay_engine_copied copied;
+    size_t len;
+    cay_str_copy(rq.other, sizeof rq.other, snapshot_id);
+    int r = cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_COPY_MS, &copied, sizeof copied,
+                            &len, NULL, err);
+    if (r == 0 && len != sizeof copied)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
+    if (r == 0)
+        *out = translate_copied(&copied);
+    return r;
+}
+
+/* A list that comes in a memfd, and how many of `size` bytes there are. */
+static int ask_list(struct cay_provider *p, enum cay_engine_op op, size_t size, int *fd_out,
+                    size_t *count_out, struct cay_error *err)
+{
+    struct cay_engine_request rq = request(op, "");
     CAY_AUTO_FD int fd = -1;
     struct stat st;
     int r =
@@ -269,7 +333,39 @@ static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider
         return r;
     if (fd < 0 || fstat(fd, &st) < 0)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine sent no list");
-    size_t count = (size_t)st.st_size / sizeof(struct cay_engine_entry);
+    *count_out = (size_t)st.st_size / size;
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+static int kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    size_t count;
+    int r = ask_list(p, CAY_ENGINE_KEPT, CAY_ID_SIZE, &fd, &count, err);
+    if (r < 0)
+        return r;
+    out->at = cay_arena_alloc(a, (count + 1) * sizeof *out->at);
+    out->count = count;
+    for (size_t i = 0; i < count; i++) {
+        char id[CAY_ID_SIZE];
+        if (pread(fd, id, sizeof id, (off_t)(i * sizeof id)) != sizeof id)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the engine's list");
+        id[sizeof id - 1] = 0;
+        out->at[i] = cay_arena_strdup(a, id);
+    }
+    return 0;
+}
+
+static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    size_t count;
+    int r = ask_list(p, CAY_ENGINE_LIST, sizeof(struct cay_engine_entry), &fd, &count, err);
+    if (r < 0)
+        return r;
     *out = (struct cay_provider_list){cay_arena_alloc(a, (count + 1) * sizeof *out->at), count};
     for (size_t i = 0; i < count; i++) {
         struct cay_engine_entry e;
@@ -291,6 +387,11 @@ const struct cay_provider_ops cay_provider_native = {
     .stop = stop,
     .destroy = destroy,
     .usage = usage,
+    .pause = pause_box,
+    .resume = resume,
+    .snapshot = snapshot,
+    .drop = drop,
+    .kept = kept,
     .list = list,
     .exec = cay_native_exec,
     .kill = cay_native_kill,
