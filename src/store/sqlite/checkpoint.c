@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passive checkpoints hold nobody up, but the log starts over only when all of it is written back
  * and no reader is in it. While writes never pause that does not happen by itself: once the log has
- * grown large, a second checkpoint keeps writers waiting for the little that is left. */
+ * grown large, writers wait for it, and a second checkpoint takes the little that is left. */
 #include "store/sqlite/checkpoint.h"
 #include "model/limits.h"
 #include <errno.h>
@@ -19,6 +19,10 @@ static int committed(void *arg, sqlite3 *db, const char *name, int pages)
         c->wanted = true;
         (void)pthread_cond_signal(&c->more);
     }
+    /* A disk that is slower than we are would let it grow without end. The write lock is free here,
+     * as the checkpoint needs it. */
+    while (pages >= CAY_STORE_WAL_MAX && (c->wanted || c->running) && !c->closed)
+        (void)pthread_cond_wait(&c->done, &c->lock);
     (void)pthread_mutex_unlock(&c->lock);
     return SQLITE_OK;
 }
@@ -26,10 +30,13 @@ static int committed(void *arg, sqlite3 *db, const char *name, int pages)
 static bool wait_for_work(struct cay_sqlite_checkpoint *c, bool *large_out)
 {
     (void)pthread_mutex_lock(&c->lock);
+    c->running = false;
+    (void)pthread_cond_broadcast(&c->done);
     while (!c->wanted && !c->closed)
         (void)pthread_cond_wait(&c->more, &c->lock);
     bool go_on = !c->closed;
     c->wanted = false;
+    c->running = true;
     c->base = c->pages;
     *large_out = c->pages >= CAY_STORE_WAL_MAX;
     (void)pthread_mutex_unlock(&c->lock);
@@ -82,6 +89,7 @@ int cay_sqlite_checkpoint_open(struct cay_sqlite_checkpoint *c, const char *path
     (void)sqlite3_busy_timeout(c->db.db, CAY_STORE_RESTART_MS);
     (void)pthread_mutex_init(&c->lock, NULL); /* neither can fail on Linux */
     (void)pthread_cond_init(&c->more, NULL);
+    (void)pthread_cond_init(&c->done, NULL);
     errno = pthread_create(&c->thread, NULL, write_back, c);
     if (errno != 0)
         return cay_fail_errno(err, CAY_ERR_STORE, "cannot start the checkpoint thread");
@@ -96,9 +104,11 @@ void cay_sqlite_checkpoint_close(struct cay_sqlite_checkpoint *c)
         (void)pthread_mutex_lock(&c->lock);
         c->closed = true;
         (void)pthread_cond_signal(&c->more);
+        (void)pthread_cond_broadcast(&c->done);
         (void)pthread_mutex_unlock(&c->lock);
         (void)pthread_join(c->thread, NULL);
         (void)pthread_cond_destroy(&c->more);
+        (void)pthread_cond_destroy(&c->done);
         (void)pthread_mutex_destroy(&c->lock);
         c->started = false;
     }

@@ -11,10 +11,10 @@ struct cay_sqlite_checkpoint {
     struct cay_sqlite_db db;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t more;
+    pthread_cond_t more, done;
     int pages; /* in the log, after the last commit */
     int base;  /* in the log, when it was last written back */
-    bool wanted, started, closed;
+    bool wanted, running, started, closed;
     /* A sync failed. The kernel tells that once and then takes the pages for clean, so nothing in
      * the log counts as durable until all of it is written back. */
     atomic_bool unsynced;
