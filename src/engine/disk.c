@@ -228,6 +228,45 @@ int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *
     return 0;
 }
 
+/* ---- what a sandbox takes ---- */
+
+static uint64_t read_number(int dir, const char *path)
+{
+    char text[32] = "";
+    CAY_AUTO_FD int fd = dir < 0 ? -1 : openat(dir, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    return n > 0 ? strtoull(text, NULL, 10) : 0;
+}
+
+uint64_t cay_disk_inherited(int tree_fd)
+{
+    return read_number(tree_fd, CAY_DISK_INHERITED);
+}
+
+static uint64_t group_number(const struct cay_disk *d, uint64_t subvolume, const char *name)
+{
+    char path[64];
+    snprintf(path, sizeof path, "0_%llu/%s", (unsigned long long)subvolume, name);
+    return read_number(d->groups_fd, path);
+}
+
+bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out,
+                    uint64_t *limit_out)
+{
+    struct btrfs_ioctl_ino_lookup_args own = {.objectid = BTRFS_FIRST_FREE_OBJECTID};
+    CAY_AUTO_FD int fd =
+        d->fd < 0 ? -1 : openat(d->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || d->groups_fd < 0 || ioctl(fd, BTRFS_IOC_INO_LOOKUP, &own) < 0)
+        return false;
+    uint64_t inherited = cay_disk_inherited(fd);
+    uint64_t limit = group_number(d, own.treeid, "max_referenced");
+    /* What is written but not yet placed on the disk is reserved. */
+    *used_out = inherited + group_number(d, own.treeid, "referenced") +
+                group_number(d, own.treeid, "rsv_data");
+    *limit_out = limit ? inherited + limit : 0;
+    return true;
+}
+
 /* ---- what is left over ---- */
 
 void cay_disk_sweep(const struct cay_disk *d)
@@ -281,6 +320,21 @@ static int enable_quota(const struct cay_disk *d, struct cay_error *err)
     return 0;
 }
 
+/* By name, so before the engine leaves the host's root. */
+static void open_groups(struct cay_disk *d)
+{
+    struct btrfs_ioctl_fs_info_args fs;
+    char path[80] = "/sys/fs/btrfs/";
+    if (ioctl(d->fd, BTRFS_IOC_FS_INFO, &fs) < 0)
+        return;
+    size_t len = strlen(path);
+    for (size_t i = 0; i < sizeof fs.fsid; i++)
+        len += (size_t)snprintf(path + len, sizeof path - len, "%s%02x",
+                                i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", fs.fsid[i]);
+    cay_str_copy(path + len, sizeof path - len, "/qgroups");
+    d->groups_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 static void give_up(struct cay_disk *d)
 {
     cay_close_fd(&d->fd);
@@ -307,7 +361,8 @@ static int open_any(struct cay_disk *d, int engine_fd, bool *had_image)
 int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_error *err)
 {
     bool had_image;
-    *d = (struct cay_disk){.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1};
+    *d =
+        (struct cay_disk){.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1};
     if (faccessat(engine_fd, IMAGE, F_OK, 0) < 0 && has_sandboxes(*files_fd)) {
         cay_fail(&d->none, CAY_ERR_CONFLICT, "sandboxes made without a disk limit are still there");
         give_up(d);
@@ -331,6 +386,7 @@ int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_e
     *files_fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0);
     if (*files_fd < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the sandboxes' disk");
+    open_groups(d);
     cay_disk_sweep(d);
     return 0;
 }

@@ -15,7 +15,12 @@ struct cay_disk {
     struct cay_error none; /* why there is none */
     int fd;                /* one subvolume per sandbox, by its id; -1 none */
     int image_fd, loop_fd; /* of a loop image, else -1 */
+    int groups_fd;         /* what the kernel tells of quota groups; -1 nothing */
 };
+
+/* How a copy's quota is counted: the kernel counts what a copy shares to whoever wrote it. What it
+ * began with stands in a file of its tree, and is counted to it as well. */
+#define CAY_DISK_INHERITED "inherited"
 
 /* At a start of a full sandbox its limit is higher by so much, for overlayfs to make what it needs
  * to come up writable. */
@@ -31,6 +36,11 @@ int cay_disk_make(const struct cay_disk *d, const char *id, uint64_t bytes, stru
 int cay_disk_limit(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
 /* Out of sight at once; the kernel gives the space back by and by. Gone already is no error. */
 int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *err);
+/* What is counted to it now, and may be at most; false where nobody counts. Does not wait. */
+bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out,
+                    uint64_t *limit_out);
+/* Bytes that a copy began with; 0 for a tree that is none. */
+uint64_t cay_disk_inherited(int tree_fd);
 /* Quota groups whose subvolume is gone: kernels before 6.11 leave them. */
 void cay_disk_sweep(const struct cay_disk *d);
 
