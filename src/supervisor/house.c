@@ -20,6 +20,7 @@
 #include <time.h>
 
 #define NAMELESS_ID 61317 /* whom the server runs as where there is no user `cay` */
+#define SERVERS_LOCK "lock.server"
 
 static int make_parents(const char *path, struct cay_error *err)
 {
@@ -45,22 +46,50 @@ static void find_user(struct cay_config *cfg)
         cfg->server_uid = cfg->server_gid = (unsigned)id;
 }
 
+static int open_lock(const struct cay_config *cfg, const char *name, int *fd_out,
+                     struct cay_error *err)
+{
+    int fd = openat(cfg->data_fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot open %s/%s", cfg->data, name);
+    *fd_out = fd;
+    return 0;
+}
+
+static int wait_lock(int fd, const struct cay_config *cfg, int64_t until_ms, struct cay_error *err)
+{
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if (cay_clock_mono_ms() > until_ms)
+            return cay_fail(err, CAY_ERR_CONFLICT,
+                            "the data directory %.100s is in use by another cay serve (pid %d)",
+                            cfg->data, cay_house_read_pid(cfg->data, "supervisor"));
+        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    }
+    return 0;
+}
+
+/* Ours to keep; the servers' only to see that none of an earlier supervisor is left, who would
+ * still have the port. */
 static int take_lock(struct cay_house *h, const struct cay_config *cfg, int64_t wait_ms,
                      struct cay_error *err)
 {
-    h->lock_fd = openat(cfg->data_fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (h->lock_fd < 0)
-        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot open %s/lock", cfg->data);
-    for (int64_t until = cay_clock_mono_ms() + wait_ms;;) {
-        if (flock(h->lock_fd, LOCK_EX | LOCK_NB) == 0)
-            return 0;
-        if (cay_clock_mono_ms() > until)
-            break;
-        nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-    }
-    return cay_fail(err, CAY_ERR_CONFLICT,
-                    "the data directory %.100s is in use by another cay serve (pid %d)", cfg->data,
-                    cay_house_read_pid(cfg->data, "supervisor"));
+    CAY_AUTO_FD int servers = -1;
+    int64_t until_ms = cay_clock_mono_ms() + wait_ms;
+    int r = open_lock(cfg, "lock", &h->lock_fd, err);
+    if (r == 0)
+        r = wait_lock(h->lock_fd, cfg, until_ms, err);
+    if (r == 0)
+        r = open_lock(cfg, SERVERS_LOCK, &servers, err);
+    return r < 0 ? r : wait_lock(servers, cfg, until_ms, err);
+}
+
+int cay_house_share_lock(struct cay_house *h, const struct cay_config *cfg, struct cay_error *err)
+{
+    cay_close_fd(&h->lock_fd);
+    int r = open_lock(cfg, SERVERS_LOCK, &h->lock_fd, err);
+    if (r == 0 && flock(h->lock_fd, LOCK_SH | LOCK_NB) < 0)
+        return cay_fail_errno(err, CAY_ERR_CONFLICT, "cannot lock %s/" SERVERS_LOCK, cfg->data);
+    return r;
 }
 
 static int open_engine_socket(struct cay_house *h, const struct cay_config *cfg,

@@ -5,7 +5,7 @@
 #include "model/config.h"
 
 struct cay_house {
-    int lock_fd;   /* held as long as one of us lives: one server per data directory */
+    int lock_fd;   /* the supervisor's and the engine's: one of each per data directory */
     int run_fd;    /* DATA/run: pid files, the engine's socket */
     int engine_fd; /* the engine's listening socket; outlives engines */
 };
@@ -15,6 +15,9 @@ struct cay_house {
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err);
 void cay_house_close(struct cay_house *h);
+/* In the server's child, before it drops its rights: instead of the lock, which whoever has a copy
+ * of can open for all, one that says no more than that a server lives. */
+int cay_house_share_lock(struct cay_house *h, const struct cay_config *cfg, struct cay_error *err);
 void cay_house_write_pid(const struct cay_house *h, const char *name, int pid);
 int cay_house_read_pid(const char *data_dir, const char *name); /* 0: none */
 /* Binds cfg->listen; fills cfg->listen_fd and cfg->url. */

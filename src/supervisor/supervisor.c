@@ -45,8 +45,8 @@ static void begin_child(struct keeper *k, const char *name, const char *who)
     (void)prctl(PR_SET_NAME, name);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != k->self)
-        _exit(1);                   /* it died before that took effect */
-    cay_close_fd(&k->house.run_fd); /* the lock is kept: it is free when all of us are gone */
+        _exit(1); /* it died before that took effect */
+    cay_close_fd(&k->house.run_fd);
     cay_log_init(who);
 }
 
@@ -74,7 +74,12 @@ static void drop_rights(const struct cay_config *cfg, pid_t supervisor)
 
 static void CAY_NORETURN run_server(struct keeper *k)
 {
+    struct cay_error err;
     begin_child(k, "cay-server", "server");
+    if (cay_house_share_lock(&k->house, k->cfg, &err) < 0) {
+        cay_log_error(&err, "the server cannot start");
+        _exit(1);
+    }
     cay_close_fd(&k->house.engine_fd);
     drop_rights(k->cfg, k->self);
     _exit(cay_server_run(k->cfg));

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server as a program: health, several beside each other, draining, signals."""
+import fcntl
 import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from harness import proc
 from harness.server import CAY, IMAGES, NotReady
@@ -102,6 +105,25 @@ def test_second_server_on_the_same_data_is_refused(server, client, box):
     assert done.returncode != 0 and "ready" not in done.stdout
     assert server.data in done.stderr and len(done.stderr.strip().splitlines()) <= 3, done.stderr
     assert client.sandbox("box")["status"] == "RUNNING"
+
+
+def test_the_server_has_no_copy_of_the_lock(server):
+    """Whoever has one could open the data directory to a second supervisor."""
+    def holds(role):
+        found = set()
+        for fd in Path(f"/proc/{server.pid(role)}/fd").iterdir():
+            try:
+                found.add(str(fd.readlink()))
+            except FileNotFoundError:
+                pass  # closed meanwhile
+        return found
+
+    lock = f"{server.data}/lock"
+    assert lock in holds("supervisor") and lock in holds("engine")
+    assert lock not in holds("server") and f"{lock}.server" in holds("server")
+    # One that stays behind keeps the next supervisor out all the same.
+    with open(f"{lock}.server") as f, pytest.raises(BlockingIOError):
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_taken_port_is_told(server, fresh):
