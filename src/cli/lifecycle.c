@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay stop, cay start, cay rm, cay logs: a sandbox's life and what its start command says. */
+/* cay stop, start, pause, resume, rm, logs: a sandbox's life and what its start command says. */
 #include "cli/follow.h"
 #include "cli/output.h"
 #include "model/limits.h"
@@ -26,11 +26,12 @@ static int show(struct cay_cli *cli, int r)
     return r < 0 ? r : 0;
 }
 
-static int start(struct cay_cli *cli, struct cay_error *err)
+/* start, pause and resume: the command's name is the verb of the path. */
+static int ask(struct cay_cli *cli, struct cay_error *err)
 {
     const struct cay_json *root;
-    const char *path =
-        cay_remote_path(cli, "sandbox", cli->args.args.at[0], "start", (const char *)NULL);
+    const char *path = cay_remote_path(cli, "sandbox", cli->args.args.at[0], cli->command->name,
+                                       (const char *)NULL);
     return show(cli, cay_remote_call(cli, "POST", path, NULL, 0, &root, err));
 }
 
@@ -91,7 +92,30 @@ const struct cay_command cay_command_start = {
     .args_min = 1,
     .args_max = 1,
     .remote = true,
-    .run = start,
+    .run = ask,
+};
+
+const struct cay_command cay_command_pause = {
+    .name = "pause",
+    .args = "ID",
+    .summary = "let every process of a sandbox stand still",
+    .notes = "Memory and processes stay; the sandbox's time goes on.",
+    .size = sizeof(struct cay_remote_options),
+    .args_min = 1,
+    .args_max = 1,
+    .remote = true,
+    .run = ask,
+};
+
+const struct cay_command cay_command_resume = {
+    .name = "resume",
+    .args = "ID",
+    .summary = "let a paused sandbox go on",
+    .size = sizeof(struct cay_remote_options),
+    .args_min = 1,
+    .args_max = 1,
+    .remote = true,
+    .run = ask,
 };
 
 static const struct cay_option stop_table[] = {

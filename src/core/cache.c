@@ -21,7 +21,7 @@ static unsigned slot_of(const char *id)
 
 bool cay_core_usage(struct cay_core *core, const struct cay_sandbox *sb, struct cay_usage *out)
 {
-    if (sb->state != CAY_RUNNING)
+    if (sb->state != CAY_RUNNING && sb->state != CAY_PAUSED)
         return false;
     struct cay_cache_usage *slot = &core->cache.usage[slot_of(sb->id)];
     int64_t now = cay_clock_mono_ms();

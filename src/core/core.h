@@ -41,6 +41,10 @@ struct cay_core {
 /* The caller's row; the sentence a stranger reads is the same everywhere. */
 int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* Execution as told by a log that is already open, facts of the host included. */
+int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
+                     int log_fd, struct cay_arena *a, struct cay_execution *out,
+                     struct cay_error *err);
 /* Runs the start command, if there is one; its execution id goes to sb->start_exec. */
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
 /* The row of a sandbox that was started again. */

@@ -173,6 +173,52 @@ TEST(lifecycle_stop_start_delete)
     fixture_close(&f);
 }
 
+TEST(lifecycle_pause_and_resume)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb;
+    struct cay_execution ex, seen;
+    fixture_open(&f);
+    struct cay_sandbox made = fixture_create(&f, "box", false);
+    CHECK_EQ("a command", fixture_exec(&f, "box", "sleep", NULL, &ex, &err), 0);
+    CHECK_EQ("pause", cay_core_pause(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("paused", fixture_state(&f, made.id), CAY_PAUSED);
+    CHECK_EQ("pause again", cay_core_pause(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+
+    CHECK_EQ("exec", fixture_exec(&f, "box", "echo", NULL, &seen, &err), CAY_ERR_CONFLICT);
+    CHECK_STR("by name", cay_error_name(&err), "SANDBOX_PAUSED");
+    CHECK_EQ("kill", cay_core_kill(f.core, &f.me, "box", ex.id, 9, &f.a, &seen, &err),
+             CAY_ERR_CONFLICT);
+    CHECK_STR("by name", cay_error_name(&err), "SANDBOX_PAUSED");
+    CHECK_EQ("start", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), CAY_ERR_CONFLICT);
+    CHECK_STR("by name", cay_error_name(&err), "SANDBOX_PAUSED");
+    cay_provider_fake_fail_at(f.provider, 1); /* pid 1 must not be asked: it would not answer */
+    CHECK_EQ("the command is told of",
+             cay_core_execution(f.core, &f.me, "box", ex.id, &f.a, &seen, NULL, &err), 0);
+    CHECK_EQ("as running", seen.status, CAY_EXEC_RUNNING);
+    CHECK("without a call", !cay_provider_fake_failed(f.provider));
+
+    CHECK_EQ("resume fails", cay_core_resume(f.core, &f.me, "box", &f.a, &sb, &err),
+             CAY_ERR_PROVIDER);
+    CHECK_EQ("still paused", fixture_state(&f, made.id), CAY_PAUSED);
+    CHECK_EQ("resume", cay_core_resume(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("running", fixture_state(&f, made.id), CAY_RUNNING);
+    CHECK_EQ("resume again", cay_core_resume(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("kill works", cay_core_kill(f.core, &f.me, "box", ex.id, 9, &f.a, &seen, &err), 0);
+
+    CHECK_EQ("pause", cay_core_pause(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "box", 0, &f.a, &sb, &err), 0);
+    CHECK_EQ("resuming what is stopped", cay_core_resume(f.core, &f.me, "box", &f.a, &sb, &err),
+             CAY_ERR_CONFLICT);
+    CHECK_EQ("start", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("it is awake", fixture_exec(&f, "box", "echo", NULL, &seen, &err), 0);
+    CHECK_EQ("pause", cay_core_pause(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("nothing left", cay_provider_fake_count(f.provider), 0);
+    fixture_close(&f);
+}
+
 /* F-12: destroy fails, the row stays as it was, and the next try works. */
 TEST(delete_keeps_the_row_when_destroy_fails)
 {

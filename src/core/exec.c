@@ -88,37 +88,37 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
 
 /* The sandbox's row is asked for first, so that ownership is decided before any file is opened. */
 static int open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
-                    const char *exec_id, char sandbox_id[CAY_ID_SIZE], int *fd_out,
+                    const char *exec_id, struct cay_arena *a, struct cay_sandbox *sb, int *fd_out,
                     struct cay_error *err)
 {
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_sandbox sb;
-    int r = cay_core_find(core, owner->id, id, &a, &sb, err);
+    int r = cay_core_find(core, owner->id, id, a, sb, err);
     if (r < 0)
         return r;
-    cay_str_copy(sandbox_id, CAY_ID_SIZE, sb.id);
     if (!cay_id_is_execution(exec_id))
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND", "execution not found");
-    return cay_log_open(core->logs_fd, sb.id, exec_id, fd_out, err);
+    return cay_log_open(core->logs_fd, sb->id, exec_id, fd_out, err);
 }
 
 int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
                       const char *exec_id, int *fd_out, struct cay_error *err)
 {
-    char sandbox_id[CAY_ID_SIZE];
-    return open_log(core, owner, id, exec_id, sandbox_id, fd_out, err);
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox sb;
+    return open_log(core, owner, id, exec_id, &a, &sb, fd_out, err);
 }
 
 int cay_core_execution(struct cay_core *core, const struct cay_account *owner, const char *id,
                        const char *exec_id, struct cay_arena *a, struct cay_execution *out,
-                       struct cay_error *err)
+                       int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = -1;
-    char sandbox_id[CAY_ID_SIZE];
-    int r = open_log(core, owner, id, exec_id, sandbox_id, &fd, err);
-    if (r < 0)
-        return r;
-    return cay_core_summary(core, sandbox_id, exec_id, fd, a, out, err);
+    struct cay_sandbox sb;
+    int r = open_log(core, owner, id, exec_id, a, &sb, &fd, err);
+    if (r == 0)
+        r = cay_core_summary(core, &sb, exec_id, fd, a, out, err);
+    if (r == 0 && fd_out)
+        *fd_out = cay_take_fd(&fd);
+    return r;
 }
 
 int cay_core_executions(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -142,7 +142,7 @@ int cay_core_executions(struct cay_core *core, const struct cay_account *owner, 
     for (int64_t i = from; i < to; i++) {
         CAY_AUTO_FD int fd = -1;
         if (cay_log_open(core->logs_fd, sb.id, ids.at[i], &fd, &ignored) == 0 &&
-            cay_core_summary(core, sb.id, ids.at[i], fd, a, &list.at[list.count], &ignored) == 0)
+            cay_core_summary(core, &sb, ids.at[i], fd, a, &list.at[list.count], &ignored) == 0)
             list.count++;
     }
     *out = list;
@@ -154,17 +154,19 @@ int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const 
                   struct cay_error *err)
 {
     CAY_AUTO_FD int fd = -1;
-    char sandbox_id[CAY_ID_SIZE];
+    struct cay_sandbox sb;
     if (signal < 1 || signal > 64)
         return cay_fail_field(err, "signal", "a signal is a number from 1 to 64 or its name");
-    int r = open_log(core, owner, id, exec_id, sandbox_id, &fd, err);
+    int r = open_log(core, owner, id, exec_id, a, &sb, &fd, err);
+    if (r == 0 && sb.state == CAY_PAUSED) /* pid 1, which sends signals, stands still as well */
+        r = cay_state_apply(&sb.state, CAY_EXEC, err);
     if (r < 0)
         return r;
-    r = cay_provider_kill(core->provider, sandbox_id, exec_id, signal, err);
+    r = cay_provider_kill(core->provider, sb.id, exec_id, signal, err);
     if (r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "EXECUTION_NOT_RUNNING",
                            "the execution does not run any more");
     if (r < 0)
         return r;
-    return cay_core_summary(core, sandbox_id, exec_id, fd, a, out, err);
+    return cay_core_summary(core, &sb, exec_id, fd, a, out, err);
 }

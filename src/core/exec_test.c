@@ -8,7 +8,7 @@ static struct cay_execution look(struct fixture *f, const char *id, const char *
     struct cay_error err = {0};
     struct cay_execution ex = {0};
     CHECK_EQ("the execution is there",
-             cay_core_execution(f->core, &f->me, id, exec_id, &f->a, &ex, &err), 0);
+             cay_core_execution(f->core, &f->me, id, exec_id, &f->a, &ex, NULL, &err), 0);
     return ex;
 }
 

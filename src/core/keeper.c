@@ -82,7 +82,8 @@ bool cay_keeper_event(struct cay_core *core, const struct cay_provider_entry *en
         return false;
     if (!find_row(core, entry->id, &a, &sb, &err))
         return true;
-    if (sb.state != CAY_RUNNING || entry->ended_at_ms < sb.started_at_ms)
+    if ((sb.state != CAY_RUNNING && sb.state != CAY_PAUSED) ||
+        entry->ended_at_ms < sb.started_at_ms)
         return true; /* old news */
     if (cay_core_died_held(core, &sb, &death, entry->ended_at_ms, &err) < 0)
         cay_log_error(&err, "cannot record the end of sandbox %s", sb.id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting, stopping and deleting, and what a death makes of a row.
+/* Starting, pausing, stopping and deleting, and what a death makes of a row.
  *
  * One operation at a time per sandbox: the id is held, and the row read again once it is. Where the
  * row cannot be written the operation goes on and says so in the log, because the sandbox's own
@@ -99,6 +99,45 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
     }
     *out = sb;
     return 0;
+}
+
+/* The two ways between RUNNING and PAUSED; asking for what is already so is no error. */
+static int hold_still(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      enum cay_event event, struct cay_arena *a, struct cay_sandbox *out,
+                      struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    if (r < 0)
+        return r;
+    enum cay_state before = sb.state;
+    r = cay_state_apply(&sb.state, event, err);
+    if (r < 0)
+        return r;
+    if (sb.state != before) {
+        bool pauses = event == CAY_PAUSE;
+        r = pauses ? cay_provider_pause(core->provider, sb.id, err)
+                   : cay_provider_resume(core->provider, sb.id, err);
+        if (r < 0)
+            return fail_gone(pauses ? "pause" : "resume", &sb, r, err);
+        cay_core_note(core, &sb, CAY_NOW);
+        cay_core_mind_start(core, &sb);
+    }
+    *out = sb;
+    return 0;
+}
+
+int cay_core_pause(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    return hold_still(core, owner, id, CAY_PAUSE, a, out, err);
+}
+
+int cay_core_resume(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    return hold_still(core, owner, id, CAY_RESUME, a, out, err);
 }
 
 int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t grace_ms,

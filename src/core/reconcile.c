@@ -89,14 +89,19 @@ static bool was_never_finished(const struct cay_sandbox *sb)
     return sb->state == CAY_PENDING || sb->state == CAY_PROVISIONING;
 }
 
+static bool is_up(const struct cay_sandbox *sb)
+{
+    return sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
+}
+
 static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entry *entry)
 {
     if (was_never_finished(sb) || is_being_deleted(sb))
         return true;
     if (!entry) /* one in error whose files are gone already said so */
         return sb->state != CAY_ERROR || !sb->spec.persistent;
-    bool up = sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
-    return up != entry->running;
+    return is_up(sb) ? !entry->running || entry->paused != (sb->state == CAY_PAUSED)
+                     : entry->running;
 }
 
 static int undo_create(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
@@ -140,7 +145,7 @@ static int find_start(struct cay_core *core, struct cay_sandbox *sb,
         return r;
     *found_out = ids.count > 0 && strcmp(ids.at[0], sb->start_exec) != 0 && /* the last run's */
                  cay_log_open(core->logs_fd, sb->id, ids.at[0], &fd, &ignored) == 0 &&
-                 cay_core_summary(core, sb->id, ids.at[0], fd, &a, &ex, &ignored) == 0 &&
+                 cay_core_summary(core, sb, ids.at[0], fd, &a, &ex, &ignored) == 0 &&
                  ex.started_at_ms >= entry->started_at_ms && ex.status != CAY_EXEC_LOST;
     if (*found_out)
         cay_str_copy(sb->start_exec, sizeof sb->start_exec, ids.at[0]);
@@ -165,6 +170,17 @@ static int finish_start(struct cay_core *core, struct cay_sandbox *sb,
     return cay_store_update(core->store, sb, CAY_NOW, err);
 }
 
+/* A pause or a resume that a crash cut short, or whose row could not be written: what is, is. */
+static int mend_pause(struct cay_core *core, struct cay_sandbox *sb,
+                      const struct cay_provider_entry *entry, struct cay_error *err)
+{
+    int r = cay_state_apply(&sb->state, entry->paused ? CAY_PAUSE : CAY_RESUME, err);
+    if (r < 0)
+        return r;
+    sb->updated_at_ms = cay_clock_ms();
+    return cay_store_update(core->store, sb, CAY_NOW, err);
+}
+
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
                     const struct cay_provider_entry *entry, struct cay_error *err)
 {
@@ -180,7 +196,7 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
             death.reason = "error";
         return cay_core_died_held(core, sb, &death, entry->ended_at_ms, err);
     }
-    return finish_start(core, sb, entry, err);
+    return is_up(sb) ? mend_pause(core, sb, entry, err) : finish_start(core, sb, entry, err);
 }
 
 static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *seen,

@@ -100,6 +100,42 @@ TEST(reconcile_leaves_what_somebody_holds)
     fixture_close(&f);
 }
 
+/* A pause or resume whose row was not written: what the sandbox does is what counts. */
+TEST(reconcile_follows_pause_and_resume)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("pause", cay_provider_pause(f.provider, sb.id, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, false), 0);
+    CHECK_EQ("paused", fixture_state(&f, sb.id), CAY_PAUSED);
+    CHECK_EQ("pass", reconcile(&f, false), 0);
+    CHECK_EQ("still", fixture_state(&f, sb.id), CAY_PAUSED);
+    CHECK_EQ("resume", cay_provider_resume(f.provider, sb.id, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, false), 0);
+    CHECK_EQ("running", fixture_state(&f, sb.id), CAY_RUNNING);
+    CHECK_EQ("it takes commands", fixture_exec(&f, "box", "echo", NULL, &ex, &err), 0);
+    fixture_close(&f);
+}
+
+TEST(keeper_hears_of_the_death_of_a_paused_one)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox out;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("pause", cay_core_pause(f.core, &f.me, sb.id, &f.a, &out, &err), 0);
+    struct cay_provider_entry entry = {.ended_at_ms = sb.started_at_ms + 1,
+                                       .death = {.reason = "signal"}};
+    cay_str_copy(entry.id, sizeof entry.id, sb.id);
+    CHECK("told", cay_keeper_event(f.core, &entry));
+    CHECK_EQ("in error", fixture_state(&f, sb.id), CAY_ERROR);
+    fixture_close(&f);
+}
+
 /* F-02: killed between destroy and the row. */
 TEST(reconcile_finishes_a_broken_delete)
 {

@@ -56,6 +56,11 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
 int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const char *id,
                   int64_t grace_ms, struct cay_arena *a, struct cay_sandbox *out,
                   struct cay_error *err);
+/* Every process stands still, or goes on. Expiry does not wait for a paused one. */
+int cay_core_pause(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+int cay_core_resume(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
                     struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* What a running one uses; false when it does not run or cannot tell. */
@@ -78,18 +83,16 @@ struct cay_execution_list {
 int cay_core_executions(struct cay_core *core, const struct cay_account *owner, const char *id,
                         int64_t page, int64_t per_page, struct cay_arena *a,
                         struct cay_execution_list *out, struct cay_error *err);
+/* What log and host say of it; fd_out, unless NULL, takes the log, to read and to follow. */
 int cay_core_execution(struct cay_core *core, const struct cay_account *owner, const char *id,
                        const char *exec_id, struct cay_arena *a, struct cay_execution *out,
-                       struct cay_error *err);
+                       int *fd_out, struct cay_error *err);
 int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const char *exec_id, int signal, struct cay_arena *a, struct cay_execution *out,
                   struct cay_error *err);
-/* The log of an execution, to read and to follow; also after the sandbox is gone. */
+/* The log alone; also after the sandbox is gone. */
 int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
                       const char *exec_id, int *fd_out, struct cay_error *err);
-/* Execution as told by a log that is already open, facts of the host included. */
-int cay_core_summary(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
-                     struct cay_arena *a, struct cay_execution *out, struct cay_error *err);
 
 /* For streams, which must not block. Whoever follows the log is woken when either changes. */
 /* No exit record will come. */

@@ -95,8 +95,15 @@ static void set_lost(struct cay_execution *ex, int64_t time_ms)
     ex->duration_ms = time_ms > ex->started_at_ms ? time_ms - ex->started_at_ms : 0;
 }
 
+/* What pid 1 is not asked: of one that stands still no answer would come, and of one that ended
+ * before ended_ms (0: it did not) it is known. */
+struct outside {
+    bool paused;
+    int64_t ended_ms;
+};
+
 static int summarize(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
-                     int64_t ended_ms, struct cay_arena *a, struct cay_execution *out,
+                     struct outside known_of, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err)
 {
     struct cay_execution ex = {0};
@@ -107,7 +114,7 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
     bool known = (ex.status == CAY_EXEC_RUNNING || is_suspect(&ex)) &&
                  cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact);
     if (ex.status == CAY_EXEC_RUNNING && !known &&
-        (ex.started_at_ms <= ended_ms || !may_run(core, &ex, a))) {
+        (ex.started_at_ms <= known_of.ended_ms || (!known_of.paused && !may_run(core, &ex, a)))) {
         r = read_log(sandbox_id, exec_id, log_fd, a, &ex, err);
         if (r < 0)
             return r;
@@ -128,10 +135,12 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
     return 0;
 }
 
-int cay_core_summary(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
-                     struct cay_arena *a, struct cay_execution *out, struct cay_error *err)
+int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
+                     int log_fd, struct cay_arena *a, struct cay_execution *out,
+                     struct cay_error *err)
 {
-    return summarize(core, sandbox_id, exec_id, log_fd, 0, a, out, err);
+    struct outside known_of = {.paused = sb->state == CAY_PAUSED};
+    return summarize(core, sb->id, exec_id, log_fd, known_of, a, out, err);
 }
 
 static void settle_one(struct cay_core *core, const char *sandbox_id, const char *exec_id,
@@ -143,7 +152,8 @@ static void settle_one(struct cay_core *core, const char *sandbox_id, const char
     struct cay_error ignored; /* a log that is no log has no followers either */
     if (cay_log_open(core->logs_fd, sandbox_id, exec_id, &fd, &ignored) < 0)
         return;
-    if (summarize(core, sandbox_id, exec_id, fd, ended_ms, &a, &ex, &ignored) == 0)
+    struct outside known_of = {.ended_ms = ended_ms};
+    if (summarize(core, sandbox_id, exec_id, fd, known_of, &a, &ex, &ignored) == 0)
         touch(fd);
 }
 

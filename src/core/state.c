@@ -15,6 +15,10 @@ static const struct {
     {CAY_STOP, CAY_PAUSED, CAY_STOPPED},
     {CAY_STOP, CAY_STOPPED, CAY_STOPPED},
     {CAY_STOP, CAY_ERROR, CAY_STOPPED},
+    {CAY_PAUSE, CAY_RUNNING, CAY_PAUSED},
+    {CAY_PAUSE, CAY_PAUSED, CAY_PAUSED},
+    {CAY_RESUME, CAY_PAUSED, CAY_RUNNING},
+    {CAY_RESUME, CAY_RUNNING, CAY_RUNNING},
     {CAY_EXEC, CAY_RUNNING, CAY_RUNNING},
     {CAY_DELETE, CAY_PENDING, CAY_TERMINATED},
     {CAY_DELETE, CAY_PROVISIONING, CAY_TERMINATED},
@@ -39,7 +43,10 @@ int cay_state_apply(enum cay_state *state, enum cay_event event, struct cay_erro
             *state = moves[i].to;
             return 0;
         }
-    if (event == CAY_EXEC)
+    if (*state == CAY_PAUSED) /* stopped and deleted it can be, run it cannot */
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_PAUSED",
+                           "the sandbox is paused: resume it first");
+    if (event == CAY_EXEC || event == CAY_PAUSE)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING",
                            "the sandbox is %s, not RUNNING", cay_state_name(*state));
     return cay_fail_as(err, CAY_ERR_CONFLICT, "INVALID_STATE",

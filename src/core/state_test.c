@@ -21,6 +21,17 @@ static const struct {
     {"commands run in a running one", CAY_RUNNING, CAY_EXEC, 0, CAY_RUNNING},
     {"commands do not run in a stopped one", CAY_STOPPED, CAY_EXEC, CAY_ERR_CONFLICT, CAY_STOPPED},
     {"nor in one in error", CAY_ERROR, CAY_EXEC, CAY_ERR_CONFLICT, CAY_ERROR},
+    {"a running one pauses", CAY_RUNNING, CAY_PAUSE, 0, CAY_PAUSED},
+    {"pausing what is paused is no error", CAY_PAUSED, CAY_PAUSE, 0, CAY_PAUSED},
+    {"pausing what is stopped", CAY_STOPPED, CAY_PAUSE, CAY_ERR_CONFLICT, CAY_STOPPED},
+    {"a paused one goes on", CAY_PAUSED, CAY_RESUME, 0, CAY_RUNNING},
+    {"resuming what runs is no error", CAY_RUNNING, CAY_RESUME, 0, CAY_RUNNING},
+    {"resuming what is stopped", CAY_STOPPED, CAY_RESUME, CAY_ERR_CONFLICT, CAY_STOPPED},
+    {"a paused one is not started", CAY_PAUSED, CAY_START, CAY_ERR_CONFLICT, CAY_PAUSED},
+    {"nothing runs in a paused one", CAY_PAUSED, CAY_EXEC, CAY_ERR_CONFLICT, CAY_PAUSED},
+    {"a paused one stops", CAY_PAUSED, CAY_STOP, 0, CAY_STOPPED},
+    {"a paused one is deleted", CAY_PAUSED, CAY_DELETE, 0, CAY_TERMINATED},
+    {"a paused one dies", CAY_PAUSED, CAY_DIE, 0, CAY_ERROR},
     {"everything can be deleted", CAY_ERROR, CAY_DELETE, 0, CAY_TERMINATED},
     {"twice as well", CAY_TERMINATED, CAY_DELETE, 0, CAY_TERMINATED},
     {"a running one dies", CAY_RUNNING, CAY_DIE, 0, CAY_ERROR},
@@ -40,8 +51,21 @@ TEST(state_follows_events)
 
 TEST(state_names_why_a_command_cannot_run)
 {
-    struct cay_error err = {0};
-    enum cay_state state = CAY_STOPPED;
-    (void)cay_state_apply(&state, CAY_EXEC, &err);
-    CHECK_STR("code on the wire", cay_error_name(&err), "SANDBOX_NOT_RUNNING");
+    static const struct {
+        enum cay_state state;
+        enum cay_event event;
+        const char *code;
+    } whys[] = {
+        {CAY_STOPPED, CAY_EXEC, "SANDBOX_NOT_RUNNING"},
+        {CAY_PAUSED, CAY_EXEC, "SANDBOX_PAUSED"},
+        {CAY_PAUSED, CAY_START, "SANDBOX_PAUSED"},
+        {CAY_STOPPED, CAY_PAUSE, "SANDBOX_NOT_RUNNING"},
+        {CAY_STOPPED, CAY_RESUME, "INVALID_STATE"},
+    };
+    for (size_t i = 0; i < COUNT(whys); i++) {
+        struct cay_error err = {0};
+        enum cay_state state = whys[i].state;
+        (void)cay_state_apply(&state, whys[i].event, &err);
+        CHECK_STR("code on the wire", cay_error_name(&err), whys[i].code);
+    }
 }

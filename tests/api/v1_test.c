@@ -305,6 +305,40 @@ TEST(v1_creates_shows_lists_and_deletes)
     api_close(&api);
 }
 
+/* Who waits for a command waits on while its sandbox is paused. */
+TEST(v1_pauses_and_resumes)
+{
+    struct api api;
+    struct cay_error err = {0};
+    api_open(&api, 0);
+    struct cay_sandbox sb = fixture_create(&api.f, "box", false);
+    CAY_AUTO_FD int waits = dial(&api);
+    send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
+    struct cay_strs running = {0};
+    while (running.count < 1 &&
+           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
+        sched_yield();
+    const char *answer = ask(&api, "POST /api/v1/sandbox/box/pause", NULL, NULL);
+    CHECK_EQ("paused", status_of(answer), 200);
+    CHECK("its state", strstr(answer, "\"status\":\"PAUSED\"") != NULL);
+    answer = ask(&api, "GET /api/v1/sandbox/box", NULL, NULL);
+    CHECK("it still uses", strstr(answer, "\"usage\":{\"cpu\"") != NULL);
+    answer = ask(&api, "GET /api/v1/sandbox?status=PAUSED", NULL, NULL);
+    CHECK_EQ("listed", cay_json_get_int(body_of(&api, answer), "total", 0), 1);
+    answer = ask(&api, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"say\"]}");
+    CHECK_EQ("no commands", status_of(answer), 409);
+    CHECK("and why", strstr(answer, "\"SANDBOX_PAUSED\"") != NULL);
+    answer = ask(&api, "POST /api/v1/sandbox/box/resume", NULL, NULL);
+    CHECK("goes on", strstr(answer, "\"status\":\"RUNNING\"") != NULL);
+    const char *path =
+        cay_arena_printf(&api.f.a, "POST /api/v1/sandbox/box/exec/%s/kill", running.at[0]);
+    CHECK_EQ("kill", status_of(ask(&api, path, NULL, NULL)), 200);
+    answer = receive(&api, waits);
+    CHECK_EQ("who waited is answered", status_of(answer), 200);
+    CHECK("with the end", strstr(answer, "\"signal\":15") != NULL);
+    api_close(&api);
+}
+
 TEST(v1_deletes_in_bulk)
 {
     struct api api;

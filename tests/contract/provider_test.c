@@ -67,6 +67,34 @@ static const struct cay_provider_entry *find(struct suite *s)
     return NULL;
 }
 
+static int run(struct suite *s, const char *const *words, char exec_id[CAY_ID_SIZE], int *log_fd,
+               struct cay_error *err)
+{
+    struct cay_exec_spec spec = {0};
+    for (; *words; words++)
+        cay_strs_push(&s->a, &spec.argv, *words);
+    cay_id_execution(exec_id);
+    int r = cay_log_create(s->logs_fd, s->id, exec_id, &spec, log_fd, err);
+    return r < 0 ? r : cay_provider_exec(s->p, s->id, exec_id, &spec, *log_fd, err);
+}
+
+/* Waits for the exit record; the deadline is only for a provider that is broken. */
+static struct cay_execution wait_end(struct suite *s, int log_fd)
+{
+    struct cay_execution ex = {0};
+    struct cay_error err = {0};
+    struct timespec pause = {.tv_nsec = 2000000};
+    int64_t until = cay_clock_mono_ms() + 10000;
+    do {
+        CHECK_EQ("summary", cay_log_summary(log_fd, &s->a, &ex, &err), 0);
+        if (ex.status == CAY_EXEC_EXITED)
+            return ex;
+        (void)nanosleep(&pause, NULL);
+    } while (cay_clock_mono_ms() < until);
+    CHECK("it ended", false);
+    return ex;
+}
+
 TEST(provider_contract_lifecycle)
 {
     struct suite s;
@@ -96,6 +124,38 @@ TEST(provider_contract_lifecycle)
     end(&s);
 }
 
+TEST(provider_contract_pause)
+{
+    static const char *const hello[] = {"echo", "hello", NULL};
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_copied copied;
+    struct cay_usage usage;
+    char exec_id[CAY_ID_SIZE];
+    CAY_AUTO_FD int log = -1;
+    if (!begin(&s))
+        return;
+    CHECK_EQ("pausing what nobody knows", cay_provider_pause(s.p, s.id, &err), CAY_ERR_NOT_FOUND);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
+    CHECK_EQ("resuming what runs", cay_provider_resume(s.p, s.id, &err), 0);
+    CHECK_EQ("pause", cay_provider_pause(s.p, s.id, &err), 0);
+    CHECK("paused, and running", find(&s) && find(&s)->running && find(&s)->paused);
+    CHECK_EQ("pausing what is paused", cay_provider_pause(s.p, s.id, &err), 0);
+    CHECK_EQ("usage", cay_provider_usage(s.p, s.id, &usage, &err), 0);
+    CHECK_EQ("resume", cay_provider_resume(s.p, s.id, &err), 0);
+    CHECK("it goes on", find(&s) && find(&s)->running && !find(&s)->paused);
+    CHECK_EQ("exec", run(&s, hello, exec_id, &log, &err), 0);
+    CHECK_EQ("its code", wait_end(&s, log).exit_code, 0);
+    CHECK_EQ("pause again", cay_provider_pause(s.p, s.id, &err), 0);
+    CHECK_EQ("stop", cay_provider_stop(s.p, s.id, 1000, &err), 0);
+    CHECK("down, not paused", find(&s) && !find(&s)->running && !find(&s)->paused);
+    CHECK_EQ("pausing what is down", cay_provider_pause(s.p, s.id, &err), CAY_ERR_CONFLICT);
+    CHECK_EQ("start", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
+    CHECK("awake", find(&s) && find(&s)->running && !find(&s)->paused);
+    CHECK_EQ("pause", cay_provider_pause(s.p, s.id, &err), 0);
+    end(&s); /* destroys it as it is */
+}
+
 TEST(provider_contract_unknown_ids)
 {
     struct suite s;
@@ -116,34 +176,6 @@ TEST(provider_contract_unknown_ids)
     CHECK_STR("by name", cay_error_name(&err), "IMAGE_NOT_FOUND");
     CHECK("nothing is left of it", find(&s) == NULL);
     end(&s);
-}
-
-static int run(struct suite *s, const char *const *words, char exec_id[CAY_ID_SIZE], int *log_fd,
-               struct cay_error *err)
-{
-    struct cay_exec_spec spec = {0};
-    for (; *words; words++)
-        cay_strs_push(&s->a, &spec.argv, *words);
-    cay_id_execution(exec_id);
-    int r = cay_log_create(s->logs_fd, s->id, exec_id, &spec, log_fd, err);
-    return r < 0 ? r : cay_provider_exec(s->p, s->id, exec_id, &spec, *log_fd, err);
-}
-
-/* Waits for the exit record; the deadline is only for a provider that is broken. */
-static struct cay_execution wait_end(struct suite *s, int log_fd)
-{
-    struct cay_execution ex = {0};
-    struct cay_error err = {0};
-    struct timespec pause = {.tv_nsec = 2000000};
-    int64_t until = cay_clock_mono_ms() + 10000;
-    do {
-        CHECK_EQ("summary", cay_log_summary(log_fd, &s->a, &ex, &err), 0);
-        if (ex.status == CAY_EXEC_EXITED)
-            return ex;
-        (void)nanosleep(&pause, NULL);
-    } while (cay_clock_mono_ms() < until);
-    CHECK("it ended", false);
-    return ex;
 }
 
 TEST(provider_contract_executions)

@@ -84,9 +84,8 @@ static int answer_result(struct cay_req *req, struct cay_resp *resp, struct cay_
     const struct call *call = req->data;
     CAY_AUTO_FD int fd = -1;
     struct cay_execution ex;
-    int r = cay_core_open_log(req->core, req->owner, call->ex.sandbox_id, call->ex.id, &fd, err);
-    if (r == 0)
-        r = cay_core_summary(req->core, call->ex.sandbox_id, call->ex.id, fd, req->arena, &ex, err);
+    int r = cay_core_execution(req->core, req->owner, call->ex.sandbox_id, call->ex.id, req->arena,
+                               &ex, &fd, err);
     if (r < 0)
         return r;
     if (ex.status == CAY_EXEC_RUNNING) /* we are going, it is not */
@@ -175,7 +174,7 @@ static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err
 {
     struct cay_execution ex;
     int r = cay_core_execution(req->core, req->owner, cay_req_param(req, "id"),
-                               cay_req_param(req, "eid"), req->arena, &ex, err);
+                               cay_req_param(req, "eid"), req->arena, &ex, NULL, err);
     if (r < 0)
         return r;
     cay_v1_shape_execution(cay_resp_json(resp, 200), NULL, &ex);

@@ -49,9 +49,7 @@ static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
         cay_resp_text(resp, 200, cay_v1_form_type(how.form), "", 0);
         return 0;
     }
-    r = cay_core_execution(req->core, req->owner, sb.id, sb.start_exec, req->arena, &ex, err);
-    if (r == 0)
-        r = cay_core_open_log(req->core, req->owner, sb.id, sb.start_exec, &fd, err);
+    r = cay_core_execution(req->core, req->owner, sb.id, sb.start_exec, req->arena, &ex, &fd, err);
     if (r < 0)
         return r;
     if (last && last[0] && !cay_v1_place_parse(last, &how.from))

@@ -138,9 +138,7 @@ static int get_output(struct cay_req *req, struct cay_resp *resp, struct cay_err
 
     int r = cay_req_decode_query(req, output_fields, &q, err);
     if (r == 0)
-        r = cay_core_execution(req->core, req->owner, id, eid, req->arena, &ex, err);
-    if (r == 0)
-        r = cay_core_open_log(req->core, req->owner, id, eid, &fd, err);
+        r = cay_core_execution(req->core, req->owner, id, eid, req->arena, &ex, &fd, err);
     if (r < 0)
         return r;
     const char *from = last && last[0] ? last : q.offset;

@@ -106,6 +106,20 @@ static int start(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
     return r < 0 ? r : answer(req, resp, 200, &sb);
 }
 
+static int pause_it(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    int r = cay_core_pause(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    return r < 0 ? r : answer(req, resp, 200, &sb);
+}
+
+static int resume(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    int r = cay_core_resume(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    return r < 0 ? r : answer(req, resp, 200, &sb);
+}
+
 struct stop_body {
     int64_t grace_ms;
 };
@@ -163,5 +177,7 @@ const struct cay_route cay_v1_sandbox_routes[] = {
     {"DELETE", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, delete, CAY_BODY_AUTO},
     {"POST", "/api/v1/sandbox/{id}/start", CAY_SCOPE_WRITE, start, CAY_BODY_AUTO},
     {"POST", "/api/v1/sandbox/{id}/stop", CAY_SCOPE_WRITE, stop, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/pause", CAY_SCOPE_WRITE, pause_it, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/resume", CAY_SCOPE_WRITE, resume, CAY_BODY_AUTO},
     {0},
 };

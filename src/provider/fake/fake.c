@@ -71,6 +71,15 @@ static int find_running(struct fake *f, const char *id, struct box **out, struct
     return 0;
 }
 
+/* One whose pid 1 can be spoken to; a real one that is paused does not answer in time. */
+static int find_awake(struct fake *f, const char *id, struct box **out, struct cay_error *err)
+{
+    int r = find_running(f, id, out, err);
+    if (r == 0 && (*out)->entry.paused)
+        return cay_fail(err, CAY_ERR_TIMEOUT, "pid 1 of the sandbox did not answer");
+    return r;
+}
+
 static void write_exit(int log_fd, uint8_t reason, int exit_code, int sig, uint64_t stdout_bytes)
 {
     struct cay_writer w;
@@ -128,7 +137,7 @@ static void drop(struct fake *f, const char *id)
 
 static void set_down(struct box *b, const char *reason)
 {
-    b->entry.running = false;
+    b->entry.running = b->entry.paused = false;
     b->entry.ended_at_ms = cay_clock_ms();
     b->entry.death = (struct cay_death){.reason = reason};
 }
@@ -216,6 +225,29 @@ static int fake_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
     return 0;
 }
 
+static int set_paused(struct cay_provider *p, const char *id, bool paused, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct box *b;
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        r = find_running(f, id, &b, err);
+    if (r == 0)
+        b->entry.paused = paused;
+    return r;
+}
+
+static int fake_pause(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return set_paused(p, id, true, err);
+}
+
+static int fake_resume(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    return set_paused(p, id, false, err);
+}
+
 static int fake_destroy(struct cay_provider *p, const char *id, const char *volume,
                         struct cay_error *err)
 {
@@ -290,7 +322,7 @@ static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
-        r = find_running(f, id, &b, err);
+        r = find_awake(f, id, &b, err);
     if (r < 0)
         return r;
     if (spec->user && strcmp(spec->user, "nobody-here") == 0)
@@ -329,7 +361,7 @@ static int fake_kill(struct cay_provider *p, const char *id, const char *exec_id
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
-        r = find_running(f, id, &b, err);
+        r = find_awake(f, id, &b, err);
     if (r < 0)
         return r;
     struct run *run = take_run(b, exec_id);
@@ -348,7 +380,7 @@ static int fake_executions(struct cay_provider *p, const char *id, struct cay_ar
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
-        r = find_running(f, id, &b, err);
+        r = find_awake(f, id, &b, err);
     if (r < 0)
         return r;
     *out = (struct cay_strs){0};
@@ -366,6 +398,8 @@ const struct cay_provider_ops cay_provider_fake = {
     .start = fake_start,
     .stop = fake_stop,
     .destroy = fake_destroy,
+    .pause = fake_pause,
+    .resume = fake_resume,
     .usage = fake_usage,
     .list = fake_list,
     .exec = fake_exec,
