@@ -6,25 +6,13 @@
 #include <unistd.h>
 
 const char *const cay_crash_points[] = {
-    "create-row-written",
-    "create-box-made",
-    "create-cgroup-made",
-    "create-cloned",
-    "create-recorded",
-    "create-started",
-    "create-engine-answers",
-    "create-provider-done",
-    "create-start-command",
-    "create-row-running",
-    "delete-row-marked",
-    "delete-intent-written",
-    "delete-killed",
-    "delete-reaped",
-    "delete-cgroup-gone",
-    "delete-files-gone",
-    "delete-provider-done",
-    "delete-row-gone",
-    NULL,
+    "create-row-written",    "create-box-made",      "create-cgroup-made",
+    "create-cloned",         "create-recorded",      "create-started",
+    "create-engine-answers", "create-provider-done", "create-start-command",
+    "create-row-running",    "delete-row-marked",    "delete-intent-written",
+    "delete-killed",         "delete-reaped",        "delete-cgroup-gone",
+    "delete-files-gone",     "delete-provider-done", "delete-row-gone",
+    "pause-frozen",          "resume-thawed",        NULL,
 };
 
 static const char *armed;

@@ -48,8 +48,8 @@ static void adopt(struct cay_dispatcher *d, const char *id)
         cay_boxes_died(d, box, false, 0);
     else if (intent == CAY_INTENT_DESTROY)
         cay_boxes_wish(d, CAY_ENGINE_DESTROY, id, NULL);
-    else if (intent == CAY_INTENT_STOP)
-        cay_boxes_wish(d, CAY_ENGINE_STOP, id, NULL);
+    else
+        cay_pause_adopt(d, box);
 }
 
 static void adopt_in(struct cay_dispatcher *d, int dir_fd)

@@ -14,14 +14,15 @@ int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_erro
 {
     char text[RECORD_SIZE];
     const struct cay_engine_entry *e = &r->entry;
-    int len = snprintf(text, sizeof text,
-                       "version=1\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
-                       "started_at_ms=%lld\nended_at_ms=%lld\nreason=%s\nexit_code=%d\nsignal=%d\n"
-                       "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\n",
-                       r->running, r->intent, r->pid, (unsigned long long)r->start_ticks,
-                       r->boot_id, (long long)e->started_at_ms, (long long)e->ended_at_ms,
-                       e->reason, e->exit_code, e->signal, (unsigned long long)e->cpu_us,
-                       (unsigned long long)e->memory_peak_bytes, (unsigned long long)e->oom_kills);
+    int len =
+        snprintf(text, sizeof text,
+                 "version=1\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
+                 "started_at_ms=%lld\nended_at_ms=%lld\nreason=%s\nexit_code=%d\nsignal=%d\n"
+                 "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\npaused=%d\n",
+                 r->running, r->intent, r->pid, (unsigned long long)r->start_ticks, r->boot_id,
+                 (long long)e->started_at_ms, (long long)e->ended_at_ms, e->reason, e->exit_code,
+                 e->signal, (unsigned long long)e->cpu_us, (unsigned long long)e->memory_peak_bytes,
+                 (unsigned long long)e->oom_kills, r->paused);
     assert(len < RECORD_SIZE);
     memset(text + len, '\n', sizeof text - (size_t)len);
     /* In place, because a rename would give up an inode each time, and ext4 looks at everyone that
@@ -62,6 +63,8 @@ static void set_field(struct cay_box_record *r, const char *key, const char *val
         return;
     if (strcmp(key, "running") == 0)
         r->running = n == 1;
+    else if (strcmp(key, "paused") == 0)
+        r->paused = n == 1;
     else if (strcmp(key, "intent") == 0)
         r->intent = n == 1 || n == 2 ? (enum cay_intent)n : CAY_INTENT_NONE;
     for (size_t i = 0; i < CAY_COUNT(numbers); i++) {
@@ -96,7 +99,9 @@ int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, str
         *value++ = 0;
         set_field(out, line, value);
     }
-    out->entry.state = out->running ? CAY_ENGINE_RUNNING : CAY_ENGINE_STOPPED;
+    out->entry.state = !out->running ? CAY_ENGINE_STOPPED
+                       : out->paused ? CAY_ENGINE_PAUSED
+                                     : CAY_ENGINE_RUNNING;
     return 0;
 }
 

@@ -18,6 +18,7 @@ enum cay_intent {
 
 struct cay_box_record {
     bool running;
+    bool paused; /* as we left it; what the cgroup says counts */
     enum cay_intent intent;
     pid_t pid;            /* of pid 1, on the host */
     uint64_t start_ticks; /* its start time: with boot_id, who it really is */

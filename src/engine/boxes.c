@@ -95,7 +95,7 @@ static int connect_pid1(struct cay_dispatcher *d, const char *id, int *fd_out,
     return 0;
 }
 
-static void finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err)
+void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err)
 {
     struct cay_pending *p = box->current;
     box->current = NULL;
@@ -151,7 +151,7 @@ static void answer_connected(struct cay_dispatcher *d, struct cay_box *box, stru
 
 /* ---- STOP, DESTROY ---- */
 
-static void begin_kill(struct cay_box *box)
+static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
 {
     /* Everything in its pid namespace goes with it. An adopted one is not our child: its pid could
      * be another's by now, its pidfd could not. */
@@ -159,12 +159,15 @@ static void begin_kill(struct cay_box *box)
         (void)syscall(SYS_pidfd_send_signal, box->source.fd, SIGKILL, NULL, 0);
     else
         (void)kill(box->record.pid, SIGKILL);
+    if (box->record.paused)
+        cay_cgroup_thaw_to_die(&d->engine.cgroups, box->record.entry.id);
     box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
 }
 
-static void begin_stop(struct cay_dispatcher *d, struct cay_box *box, uint32_t grace_ms)
+static void begin_stop(struct cay_dispatcher *d, struct cay_box *box)
 {
     struct cay_error err;
+    uint32_t grace_ms = box->current->request.grace_ms;
     struct cay_init_request stop = {
         .version = CAY_INIT_VERSION, .op = CAY_INIT_STOP, .grace_ms = grace_ms};
 
@@ -172,12 +175,12 @@ static void begin_stop(struct cay_dispatcher *d, struct cay_box *box, uint32_t g
     int r = save(d, box, &err);
     if (r < 0) {
         box->record.intent = CAY_INTENT_NONE;
-        finish(d, box, &err);
+        cay_boxes_finish(d, box, &err);
         return;
     }
     if (connect_pid1(d, box->record.entry.id, &box->stop_fd, &err) < 0 ||
         cay_packet_send(box->stop_fd, &stop, sizeof stop, NULL, 0, NULL, 0) < 0)
-        begin_kill(box); /* a pid 1 that does not listen cannot be asked */
+        begin_kill(d, box); /* a pid 1 that does not listen cannot be asked */
     else
         box->deadline_ms = cay_clock_mono_ms() + grace_ms + STOP_EXTRA_MS;
 }
@@ -189,7 +192,7 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
     int r = save(d, box, &err);
     if (r < 0) {
         box->record.intent = CAY_INTENT_NONE;
-        finish(d, box, &err);
+        cay_boxes_finish(d, box, &err);
         return;
     }
     cay_engine_crash("delete-intent-written", box->record.entry.id);
@@ -197,7 +200,7 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
     }
-    begin_kill(box);
+    begin_kill(d, box);
     cay_engine_crash("delete-killed", box->record.entry.id);
 }
 
@@ -205,7 +208,9 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
 
 static int check_state(const struct cay_box *box, enum cay_engine_op op, struct cay_error *err)
 {
-    if ((op == CAY_ENGINE_CONNECT || op == CAY_ENGINE_USAGE) && !box->record.running)
+    bool must_run = op == CAY_ENGINE_CONNECT || op == CAY_ENGINE_USAGE || op == CAY_ENGINE_PAUSE ||
+                    op == CAY_ENGINE_RESUME;
+    if (must_run && !box->record.running)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
     return 0;
 }
@@ -236,11 +241,18 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
             return;
         }
         box->current = p;
-        begin_stop(d, box, p->request.grace_ms);
+        if (box->record.paused)
+            cay_jobs_add(d, box, CAY_JOB_THAW); /* who stands still hears no SIGTERM */
+        else
+            begin_stop(d, box);
         return;
     case CAY_ENGINE_DESTROY:
         box->current = p;
         begin_destroy(d, box);
+        return;
+    case CAY_ENGINE_PAUSE:
+    case CAY_ENGINE_RESUME:
+        cay_pause_begin(d, box, p);
         return;
     case CAY_ENGINE_CONNECT:
         answer_connected(d, box, p);
@@ -310,7 +322,7 @@ void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)
                     box->record.intent == CAY_INTENT_STOP;
         enqueue(d, box, p);
         if (ends)
-            begin_kill(box); /* what is to be destroyed needs no grace */
+            begin_kill(d, box); /* what is to be destroyed needs no grace */
     }
 }
 
@@ -367,6 +379,7 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
     box->record.pid = reply->pid;
     box->record.start_ticks = reply->start_ticks;
     cay_str_copy(box->record.boot_id, sizeof box->record.boot_id, d->engine.boot_id);
+    box->record.paused = false;
     e->state = CAY_ENGINE_RUNNING;
     e->started_at_ms = reply->started_at_ms;
     e->ended_at_ms = 0;
@@ -400,6 +413,12 @@ static void forget(struct cay_dispatcher *d, struct cay_box *box)
         cay_dispatcher_open_doors(d);
 }
 
+static void clear_away(struct cay_dispatcher *d, struct cay_box *box)
+{
+    box->died = false;
+    cay_jobs_add(d, box, box->record.intent == CAY_INTENT_DESTROY ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
+}
+
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply)
 {
@@ -415,6 +434,10 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     box->job = 0;
     if ((job == CAY_JOB_CREATE || job == CAY_JOB_START) && reply->code == 0) {
         came_up(d, box, reply);
+    } else if (job == CAY_JOB_FREEZE || job == CAY_JOB_THAW) {
+        if (cay_pause_done(d, box, job, reply->code == 0,
+                           reply->code < 0 || taken_back ? &err : NULL))
+            begin_stop(d, box);
     } else if (job == CAY_JOB_CREATE && reply->left) {
         box->failed = err;
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
@@ -422,7 +445,7 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     } else if (job == CAY_JOB_CREATE || (job == CAY_JOB_REMOVE && reply->code == 0)) {
         if (job == CAY_JOB_CREATE && box->current && box->current->client < 0)
             d->broken = err; /* the trial */
-        finish(d, box, reply->code < 0 || taken_back ? &err : NULL);
+        cay_boxes_finish(d, box, reply->code < 0 || taken_back ? &err : NULL);
         forget(d, box);
         return;
     } else {
@@ -430,8 +453,10 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                                    box->current->request.op == CAY_ENGINE_START);
         if (up && reply->code == 0 && !taken_back)
             cay_fail(&err, CAY_ERR_PROVIDER, "the sandbox died as soon as it ran");
-        finish(d, box, up || reply->code < 0 ? &err : NULL);
+        cay_boxes_finish(d, box, up || reply->code < 0 ? &err : NULL);
     }
+    if (box->died && !box->job)
+        clear_away(d, box);
     begin_next(d, box);
 }
 
@@ -442,11 +467,17 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
     struct cay_job_reply reply = {0};
     uint32_t job = box->job;
     reply.code = cay_fail(&reply.err, CAY_ERR_UNAVAILABLE, "the engine lost the one who did it");
-    if (job != CAY_JOB_CREATE && job != CAY_JOB_START) {
+    bool up = job == CAY_JOB_CREATE || job == CAY_JOB_START;
+    bool still = (job == CAY_JOB_FREEZE || job == CAY_JOB_THAW) && !box->failed.code;
+    if (!up && !still) {
         cay_boxes_job_done(d, box, &reply);
         return;
     }
     box->failed = reply.err;
+    if (still) {
+        cay_jobs_add(d, box, CAY_JOB_THAW); /* once: then its state is known again */
+        return;
+    }
     cay_cgroup_kill(&d->engine.cgroups, box->record.entry.id);
     cay_jobs_add(d, box, job == CAY_JOB_CREATE ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
 }
@@ -496,15 +527,15 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
     }
     cay_close_fd(&box->stop_fd);
     box->deadline_ms = 0;
-    box->record.running = false;
+    box->record.running = box->record.paused = false;
     box->record.entry.state = CAY_ENGINE_STOPPED;
-    if (box->record.intent == CAY_INTENT_DESTROY) { /* its record goes with it */
+    if (box->record.intent == CAY_INTENT_DESTROY) /* its record goes with it */
         cay_engine_crash("delete-reaped", box->record.entry.id);
-        cay_jobs_add(d, box, CAY_JOB_REMOVE);
-    } else {
+    else
         write_end(d, box, known, status);
-        cay_jobs_add(d, box, CAY_JOB_CLEAN);
-    }
+    box->died = true;
+    if (!box->job)
+        clear_away(d, box);
 }
 
 /* ---- time ---- */
@@ -518,12 +549,12 @@ void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
                 continue;
             if (box->record.intent == CAY_INTENT_STOP && box->stop_fd >= 0) {
                 cay_close_fd(&box->stop_fd);
-                begin_kill(box);
+                begin_kill(d, box);
                 continue;
             }
             box->deadline_ms = 0;
             cay_fail(&err, CAY_ERR_TIMEOUT, "%s does not die", box->record.entry.id);
-            finish(d, box, &err); /* its death is still waited for, and cleared away */
+            cay_boxes_finish(d, box, &err); /* its death is still waited for, and cleared away */
             begin_next(d, box);
         }
 }

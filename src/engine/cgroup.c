@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/cgroup.h"
+#include "base/clock.h"
 #include "base/path.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
-static const char *const controller_names[CAY_CG_COUNT] = {"memory", "cpu", "cpuacct", "pids",
-                                                           "unified"};
+static const char *const controller_names[CAY_CG_COUNT] = {"memory", "cpu",     "cpuacct", "pids",
+                                                           "io",     "freezer", "unified"};
 
 const char *cay_controller_name(enum cay_controller controller)
 {
@@ -119,6 +121,7 @@ static int add_tree(struct cay_cgroups *c, const struct mount_line *m, const cha
         (void)write_at(top, "cgroup.subtree_control", "+memory");
         (void)write_at(top, "cgroup.subtree_control", "+cpu");
         (void)write_at(top, "cgroup.subtree_control", "+pids");
+        (void)write_at(top, "cgroup.subtree_control", "+io");
     }
     struct cay_hierarchy *tree = &c->trees[c->tree_count];
     int r = open_parent(m->point, instance, &tree->parent_fd, err);
@@ -146,18 +149,20 @@ static void drop_tree(struct cay_cgroups *c, int at, const char *instance)
     }
 }
 
-/* The v2 tree tells cpu time even where no controller lives in it: then a v1 tree that has nothing
- * but cpuacct is only one more to enter. */
-static void prefer_v2_cpu_time(struct cay_cgroups *c, const char *instance)
+/* The v2 tree tells cpu time, and freezes, even where no controller lives in it: then a v1 tree
+ * that has nothing else is only one more to enter. */
+static void prefer_v2(struct cay_cgroups *c, enum cay_controller controller, const char *instance)
 {
-    int at = c->of[CAY_CG_CPUACCT];
-    bool alone = at >= 0 && at != c->of[CAY_CG_CPU] && !c->trees[at].v2;
+    int at = c->of[controller];
+    bool alone = at >= 0 && !c->trees[at].v2;
     if (c->of[CAY_CG_UNIFIED] < 0)
         return;
+    for (int i = 0; i < CAY_CG_COUNT; i++)
+        alone &= i == (int)controller || c->of[i] != at;
     if (alone)
         drop_tree(c, at, instance);
-    if (c->of[CAY_CG_CPUACCT] < 0)
-        c->of[CAY_CG_CPUACCT] = c->of[CAY_CG_UNIFIED];
+    if (c->of[controller] < 0)
+        c->of[controller] = c->of[CAY_CG_UNIFIED];
 }
 
 /* On a v2 host the controllers are in the unified tree. */
@@ -215,7 +220,9 @@ static void limit_parent(const struct cay_cgroups *c)
 int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_error *err)
 {
     char line[2048];
-    *c = (struct cay_cgroups){.of = {-1, -1, -1, -1, -1}};
+    *c = (struct cay_cgroups){0};
+    for (int i = 0; i < CAY_CG_COUNT; i++)
+        c->of[i] = -1;
     FILE *f = fopen("/proc/self/mountinfo", "re");
     if (!f)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read /proc/self/mountinfo");
@@ -229,7 +236,8 @@ int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_err
     if (r < 0)
         return r;
     find_v2_controllers(c);
-    prefer_v2_cpu_time(c, instance);
+    prefer_v2(c, CAY_CG_CPUACCT, instance);
+    prefer_v2(c, CAY_CG_FREEZER, instance);
     limit_parent(c);
     return 0;
 }
@@ -329,25 +337,133 @@ int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, boo
     return 0;
 }
 
+enum figure { MEMORY, PEAK, OOM_KILLS, CPU_TIME, PIDS, REFUSED, FIGURES };
+
+static const struct {
+    enum cay_controller controller;
+    struct {
+        const char *file, *key; /* key NULL: the file is one number */
+    } v1, v2;
+} figures[FIGURES] = {
+    [MEMORY] = {CAY_CG_MEMORY, {"memory.usage_in_bytes", NULL}, {"memory.current", NULL}},
+    [PEAK] = {CAY_CG_MEMORY, {"memory.max_usage_in_bytes", NULL}, {"memory.peak", NULL}},
+    [OOM_KILLS] = {CAY_CG_MEMORY,
+                   {"memory.oom_control", "oom_kill"},
+                   {"memory.events", "oom_kill"}},
+    [CPU_TIME] = {CAY_CG_CPUACCT, {"cpuacct.usage", NULL}, {"cpu.stat", "usage_usec"}},
+    [PIDS] = {CAY_CG_PIDS, {"pids.current", NULL}, {"pids.current", NULL}},
+    [REFUSED] = {CAY_CG_PIDS, {"pids.events", "max"}, {"pids.events", "max"}},
+};
+
+/* Named from the parent: opening the directory first would cost more than the reading. */
+static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum figure which)
+{
+    char path[96];
+    bool v2 = false;
+    int parent = tree_fd(c, figures[which].controller, &v2);
+    const char *file = v2 ? figures[which].v2.file : figures[which].v1.file;
+    const char *key = v2 ? figures[which].v2.key : figures[which].v1.key;
+    if (parent < 0)
+        return 0;
+    snprintf(path, sizeof path, "%s/%s", id, file);
+    uint64_t n = key ? read_keyed(parent, path, key) : read_number(parent, path);
+    return which == CPU_TIME && !v2 ? n / 1000 : n; /* v1 tells nanoseconds */
+}
+
+/* Sums rbytes= and wbytes= over all devices. */
+static void read_io(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
+{
+    char path[96], text[4096];
+    bool v2 = false;
+    int parent = tree_fd(c, CAY_CG_IO, &v2);
+    snprintf(path, sizeof path, "%s/io.stat", id);
+    if (parent < 0 || !read_at(parent, path, text, sizeof text))
+        return;
+    for (const char *at = text; (at = strstr(at, "bytes=")); at += 6) {
+        uint64_t n = strtoull(at + 6, NULL, 10);
+        if (at > text && at[-1] == 'r')
+            out->io_read_bytes += n;
+        else if (at > text && at[-1] == 'w')
+            out->io_write_bytes += n;
+    }
+}
+
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
 {
-    bool v2 = false;
-    *out = (struct cay_usage){0};
-    CAY_AUTO_FD int memory = open_box(c, CAY_CG_MEMORY, id, &v2);
-    if (memory >= 0) {
-        out->memory_bytes = read_number(memory, v2 ? "memory.current" : "memory.usage_in_bytes");
-        out->memory_peak_bytes =
-            read_number(memory, v2 ? "memory.peak" : "memory.max_usage_in_bytes");
-        out->oom_kills =
-            read_keyed(memory, v2 ? "memory.events" : "memory.oom_control", "oom_kill");
+    uint64_t got[FIGURES];
+    for (int i = 0; i < FIGURES; i++)
+        got[i] = read_figure(c, id, (enum figure)i);
+    *out = (struct cay_usage){.cpu_us = got[CPU_TIME],
+                              .memory_bytes = got[MEMORY],
+                              .memory_peak_bytes = got[PEAK],
+                              .pids = (uint32_t)got[PIDS],
+                              .oom_kills = got[OOM_KILLS],
+                              .pids_refused = got[REFUSED]};
+    read_io(c, id, out);
+}
+
+/* ---- standing still ---- */
+
+static int set_frozen(int fd, bool v2, bool frozen)
+{
+    if (v2)
+        return write_at(fd, "cgroup.freeze", frozen ? "1" : "0");
+    return write_at(fd, "freezer.state", frozen ? "FROZEN" : "THAWED");
+}
+
+/* v2 tells by an event; v1 has to be asked again. */
+static bool wait_frozen(int fd, bool v2)
+{
+    int64_t until_ms = cay_clock_mono_ms() + CAY_FREEZE_MS;
+    CAY_AUTO_FD int file = openat(fd, v2 ? "cgroup.events" : "freezer.state", O_RDONLY | O_CLOEXEC);
+    for (;;) {
+        char text[256];
+        ssize_t n = file < 0 ? -1 : pread(file, text, sizeof text - 1, 0);
+        if (n <= 0)
+            return false;
+        text[n] = 0;
+        if (strstr(text, v2 ? "frozen 1" : "FROZEN"))
+            return true;
+        int64_t left_ms = until_ms - cay_clock_mono_ms();
+        if (left_ms <= 0)
+            return false;
+        struct pollfd change = {.fd = file, .events = POLLPRI};
+        (void)poll(&change, 1, v2 ? (int)left_ms : 1); /* whatever it says, we look */
     }
-    CAY_AUTO_FD int cpu = open_box(c, CAY_CG_CPUACCT, id, &v2);
-    if (cpu >= 0)
-        out->cpu_us = v2 ? read_keyed(cpu, "cpu.stat", "usage_usec")
-                         : read_number(cpu, "cpuacct.usage") / 1000;
-    CAY_AUTO_FD int pids = open_box(c, CAY_CG_PIDS, id, &v2);
-    if (pids >= 0)
-        out->pids = (uint32_t)read_number(pids, "pids.current");
+}
+
+int cay_cgroup_freeze(const struct cay_cgroups *c, const char *id, bool frozen,
+                      struct cay_error *err)
+{
+    bool v2 = false;
+    if (cay_cgroups_lacks(c, CAY_CG_FREEZER))
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "this host has neither cgroup v2 nor a freezer");
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_FREEZER, id, &v2);
+    if (fd < 0 || set_frozen(fd, v2, frozen) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot %s %s", frozen ? "freeze" : "thaw",
+                              id);
+    if (!frozen || wait_frozen(fd, v2))
+        return 0;
+    (void)set_frozen(fd, v2, false); /* what can be thawed by one who comes later */
+    return cay_fail(err, CAY_ERR_TIMEOUT, "a process of %s did not stand still in %d ms", id,
+                    CAY_FREEZE_MS);
+}
+
+bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id)
+{
+    char text[32];
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_FREEZER, id, &v2);
+    return fd >= 0 && read_at(fd, v2 ? "cgroup.freeze" : "freezer.state", text, sizeof text) &&
+           (v2 ? *text == '1' : strncmp(text, "FR", 2) == 0);
+}
+
+void cay_cgroup_thaw_to_die(const struct cay_cgroups *c, const char *id)
+{
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_FREEZER, id, &v2);
+    if (fd >= 0 && !v2)
+        (void)set_frozen(fd, v2, false); /* the deadline of the kill tells when it did not help */
 }
 
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)

@@ -15,7 +15,9 @@ enum cay_controller {
     CAY_CG_CPU,
     CAY_CG_CPUACCT,
     CAY_CG_PIDS,
-    CAY_CG_UNIFIED, /* the v2 tree itself: kill, freeze */
+    CAY_CG_IO,      /* v2 only: read, never limited */
+    CAY_CG_FREEZER, /* v1 has it as a controller; the v2 tree does it by itself */
+    CAY_CG_UNIFIED, /* the v2 tree itself: kill */
     CAY_CG_COUNT,
 };
 
@@ -50,7 +52,15 @@ int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id);
 /* Moves a process into all trees, or into the v1 ones when the clone did the other. */
 int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, bool v2_too,
                      struct cay_error *err);
+/* All of it but the disk. What nobody counts is 0. */
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
+/* Every process in it stands still on return, or goes on. Waits up to CAY_FREEZE_MS: then it is
+ * let go again and CAY_ERR_TIMEOUT returned. What is so already is no error. */
+int cay_cgroup_freeze(const struct cay_cgroups *c, const char *id, bool frozen,
+                      struct cay_error *err);
+bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id); /* or is about to be */
+/* Goes on at once where the kernel cannot kill what stands still (v1). */
+void cay_cgroup_thaw_to_die(const struct cay_cgroups *c, const char *id);
 /* SIGKILL to whatever is still in it (v2), best effort. */
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id);
 /* Gone is fine. CAY_ERR_CONFLICT while a process is still in it. */

@@ -4,6 +4,7 @@
  *   dispatcher.c  clients and their requests, signals, timers
  *   boxes.c       the sandboxes: what happens to one, and in which order
  *   jobs.c        spawners, berths, the queue between them
+ *   pause.c       standing still, and going on
  *   adopt.c       finding at start what an earlier engine left
  *   trash.c       the child that removes trees
  *   care.c        the child that grows the disk */
@@ -53,6 +54,7 @@ struct cay_box {
     struct cay_pending *current; /* what is being done */
     struct cay_pending *queue;   /* what comes next */
     uint32_t job;                /* enum cay_job_op that waits or runs; 0 none */
+    bool died;                   /* during a job: cleared away after it */
     struct cay_error failed;     /* why it is being taken back, for whoever asked */
     struct cay_box *next_job;
     int64_t deadline_ms; /* SIGKILL then; 0 none */
@@ -115,12 +117,21 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply);
 void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box); /* its spawner died */
 void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status);
+/* Answers whoever is served, if anybody. */
+void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err);
 struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid);
 void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms); /* deadlines */
 void cay_boxes_destroy_all(struct cay_dispatcher *d);
 /* A wish of the engine's own, as a request without a client. */
 void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char *id,
                     const char *image);
+
+/* pause.c */
+void cay_pause_begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
+/* A FREEZE or THAW is over; err is what to tell, or NULL. True: it was thawed to be stopped now. */
+bool cay_pause_done(struct cay_dispatcher *d, struct cay_box *box, uint32_t job, bool done,
+                    const struct cay_error *err);
+void cay_pause_adopt(struct cay_dispatcher *d, struct cay_box *box);
 
 /* jobs.c */
 int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err);

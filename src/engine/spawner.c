@@ -222,6 +222,9 @@ static int run(struct cay_engine *engine, const struct cay_job *job, const struc
         return remove_cgroup(engine, job->request.id, err);
     case CAY_JOB_REMOVE:
         return remove_box(engine, job->request.id, err);
+    case CAY_JOB_FREEZE:
+    case CAY_JOB_THAW:
+        return cay_cgroup_freeze(&engine->cgroups, job->request.id, job->op == CAY_JOB_FREEZE, err);
     }
     return cay_fail(err, CAY_ERR_INTERNAL, "no job %u", job->op);
 }

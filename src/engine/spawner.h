@@ -12,6 +12,8 @@ enum cay_job_op {
     CAY_JOB_START = 2,  /* from its files to running; brings a berth */
     CAY_JOB_CLEAN = 3,  /* it is down: cgroup away */
     CAY_JOB_REMOVE = 4, /* cgroup, files and record away */
+    CAY_JOB_FREEZE = 5, /* every process stands still */
+    CAY_JOB_THAW = 6,
 };
 
 struct cay_job {

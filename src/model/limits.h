@@ -87,6 +87,7 @@
 #define CAY_MESSAGE_MAX (16 * CAY_KIB) /* larger ones go as memfd */
 #define CAY_MEMFD_MAX (16 * CAY_MIB)
 #define CAY_ENGINE_CALL_MS 20000
+#define CAY_FREEZE_MS 5000        /* until every process of a sandbox stands still */
 #define CAY_ENGINE_COPY_MS 300000 /* a snapshot or a fork that must copy every file */
 #define CAY_INIT_CALL_MS 5000
 #define CAY_RECONCILE_MS 30000
