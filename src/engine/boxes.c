@@ -259,6 +259,8 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
         return;
     case CAY_ENGINE_USAGE:
         cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
+        (void)cay_disk_usage(&d->engine.disk, p->request.id, &usage.disk_bytes,
+                             &usage.disk_limit_bytes); /* else it cannot be told */
         cay_dispatcher_answer(d, p, NULL, &usage, sizeof usage, -1);
         return;
     default:

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A paused sandbox stands still, with all that it has in memory, until it is resumed."""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import proc
+from harness.wait import until
+
+TALKER = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
+BUSY = ["sh", "-c", "echo up; while :; do :; done"]
+
+
+def pause(client, name):
+    answer = client.post(f"/sandbox/{name}/pause")
+    assert answer.status == 200 and answer.json()["status"] == "PAUSED", answer
+    return answer.json()
+
+
+def resume(client, name):
+    answer = client.post(f"/sandbox/{name}/resume")
+    assert answer.status == 200 and answer.json()["status"] == "RUNNING", answer
+    return answer.json()
+
+
+def length(client, name, ident):
+    """What it has written; the logs of a paused one can be read."""
+    return len(client.output(name, ident))
+
+
+def pid_1(server, client, name):
+    ident = client.sandbox(name)["id"]
+    pids = [p for p in server.inits() if ident in proc.text(p, "cgroup")]
+    assert len(pids) == 1
+    return pids[0]
+
+
+def freezers(client, name):
+    """The sandbox's cgroups that can stand still."""
+    ident = client.sandbox(name)["id"]
+    dirs = [Path(d) for d in proc.cgroup_dirs(ident)]
+    return [d / f for d in dirs for f in ("cgroup.freeze", "freezer.state") if (d / f).exists()]
+
+
+def test_stands_still_and_goes_on(client, box):
+    talker = client.detach("box", ["sh", "-c", TALKER])
+    until(lambda: length(client, "box", talker) > 20, "it talks")
+    assert pause(client, "box")["startedAt"] == box["startedAt"]
+    assert freezers(client, "box") and \
+        all(f.read_text().strip() in ("1", "FROZEN") for f in freezers(client, "box"))
+    before = length(client, "box", talker)
+    time.sleep(0.1)  # what went on would have written
+    assert length(client, "box", talker) == before
+    assert client.execution("box", talker)["status"] == "running"
+    resume(client, "box")
+    until(lambda: length(client, "box", talker) > before + 20, "it talks on")
+    lines = client.output("box", talker).decode().split("\n")[:-1]
+    assert lines == [str(i + 1) for i in range(len(lines))], "from where it was"
+    assert client.sh("box", "echo usable") == "usable\n"
+
+
+def cpu_us(ident):
+    stats = [Path(d, "cpu.stat") for d in proc.cgroup_dirs(ident)]
+    lines = [line for f in stats if f.exists() for line in f.read_text().splitlines()]
+    return next(int(line.split()[1]) for line in lines if line.startswith("usage_usec"))
+
+
+def test_uses_no_cpu(client, box):
+    busy = client.detach("box", BUSY)
+    until(lambda: client.output("box", busy) == b"up\n", "it is busy")
+    pause(client, "box")
+    before = cpu_us(box["id"])
+    time.sleep(0.1)
+    assert cpu_us(box["id"]) == before
+
+
+def test_twice_is_once(client, box):
+    for _ in range(2):
+        pause(client, "box")
+    assert client.sandbox("box")["status"] == "PAUSED"
+    for _ in range(2):
+        resume(client, "box")
+    assert client.sh("box", "echo hi") == "hi\n"
+
+
+def test_what_a_paused_one_refuses(client, box):
+    pause(client, "box")
+    answer = client.post("/sandbox/box/exec", {"command": ["true"]})
+    assert answer.status == 409 and answer.json()["error"]["code"] == "SANDBOX_PAUSED", answer
+    told = client.sandbox("box")
+    assert told["status"] == "PAUSED" and told["uptimeMs"] >= 0
+    assert "box" in client.names(status="PAUSED")
+
+
+def test_only_what_runs_can_be_paused(client, box):
+    client.post("/sandbox/box/stop", {"graceMs": 0})
+    for verb in ("pause", "resume"):
+        assert client.post(f"/sandbox/box/{verb}").status == 409
+        assert client.post(f"/sandbox/nobody/{verb}").status == 404
+    assert client.sandbox("box")["status"] == "STOPPED"
+
+
+def test_a_stop_is_heard(server, client, box):
+    """Thawed first: SIGTERM is heard, and what it does is done."""
+    polite = client.detach("box", ["sh", "-c", "trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.05; done"])
+    until(lambda: client.output("box", polite) == b"up\n", "it is up")
+    pause(client, "box")
+    began = time.monotonic()
+    answer = client.post("/sandbox/box/stop", {"graceMs": 5000})
+    assert answer.json()["status"] == "STOPPED" and time.monotonic() - began < 4, answer
+    assert client.output("box", polite, stream="stdout") == b"up\nbye\n"
+    assert client.execution("box", polite)["exitCode"] == 7
+    assert server.inits() == []
+    assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+    assert client.sh("box", "echo again") == "again\n"
+
+
+@pytest.mark.parametrize("end", ["stop", "delete"])
+def test_what_ignores_its_end(server, client, box, end):
+    """F-28: frozen, and deaf to SIGTERM."""
+    deaf = client.detach("box", ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"])
+    until(lambda: client.output("box", deaf) == b"up\n", "it is up")
+    pause(client, "box")
+    began = time.monotonic()
+    if end == "stop":
+        assert client.post("/sandbox/box/stop", {"graceMs": 300}).json()["status"] == "STOPPED"
+    else:
+        assert client.delete("/sandbox/box").status == 200
+    assert time.monotonic() - began < 3
+    assert server.sandbox_processes() == []
+
+
+def test_dies_while_paused(server, client, box):
+    pid = pid_1(server, client, "box")
+    pause(client, "box")
+    os.kill(pid, signal.SIGKILL)
+    told = until(lambda: (s := client.sandbox("box"))["status"] == "ERROR" and s, "its death is told")
+    assert told["terminationReason"] == "signal" and told["termination"]["signal"] == 9
+    assert client.post("/sandbox/box/resume").status == 409
+    assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+    assert client.sh("box", "echo again") == "again\n"
+
+
+def test_time_goes_on(client, box):
+    """The timeout of an execution is by the clock: it may be over at resume."""
+    ident = client.detach("box", ["sleep", "1000"], timeoutMs=300)
+    began = time.monotonic()
+    pause(client, "box")
+    until(lambda: time.monotonic() - began > 0.6, "its time is over")
+    assert client.execution("box", ident)["status"] == "running"
+    resume(client, "box")
+    told = until(lambda: (e := client.execution("box", ident))["status"] == "exited" and e, "it ends")
+    assert told["reason"] == "timeout" and told["durationMs"] >= 600
+
+
+def test_a_crowd(client):
+    """Many processes, some stopped, some waiting for a child in vfork."""
+    client.create("crowd")
+    vfork = "import ctypes\nif ctypes.CDLL(None).vfork() == 0:\n import time; time.sleep(1000)"
+    client.detach("crowd", ["python3", "-c", vfork])
+    crowd = client.detach("crowd", ["sh", "-c", "for i in $(seq 100); do sleep 1000 & done; kill -STOP $!; echo up; wait"])
+    until(lambda: client.output("crowd", crowd) == b"up\n", "all are there")
+    for _ in range(5):
+        pause(client, "crowd")
+        resume(client, "crowd")
+    assert client.execution("crowd", crowd)["status"] == "running"
+
+
+@pytest.fixture
+def stuck(tmp_path):
+    """A process that waits in the kernel, where no signal reaches it: it writes to a filesystem that is frozen."""
+    image, mount = tmp_path / "image", tmp_path / "mount"
+    mount.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(4 << 20)
+    run = lambda *words: subprocess.run(words, check=True, capture_output=True)
+    run("mkfs.ext4", "-q", str(image))
+    run("mount", "-o", "loop", str(image), str(mount))
+    process = None
+    try:
+        run("fsfreeze", "-f", str(mount))
+        process = subprocess.Popen(["touch", str(mount / "x")])
+        until(lambda: proc.text(process.pid, "stat").rpartition(")")[2].split()[0] == "D", "it is stuck")
+        yield process.pid
+    finally:
+        run("fsfreeze", "-u", str(mount))
+        if process:
+            process.wait(10)
+        run("umount", str(mount))
+
+
+def test_what_cannot_stand_still(client, box, stuck):
+    """The pause fails in its time, and all go on."""
+    groups = [f for f in freezers(client, "box")]
+    talker = client.detach("box", ["sh", "-c", TALKER])
+    until(lambda: length(client, "box", talker) > 20, "it talks")
+    homes = [Path(f.parent.parent.parent, "cgroup.procs") for f in groups]
+    for f in groups:
+        (f.parent / "cgroup.procs").write_text(str(stuck))
+    try:
+        answer = client.post("/sandbox/box/pause")
+        assert answer.status == 504, answer
+        assert client.sandbox("box")["status"] == "RUNNING"
+        before = length(client, "box", talker)
+        until(lambda: length(client, "box", talker) > before + 20, "it talks on")
+    finally:
+        for home in homes:
+            home.write_text(str(stuck))
+    pause(client, "box")
+    resume(client, "box")
+    assert client.sh("box", "echo fine") == "fine\n"
