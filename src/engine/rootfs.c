@@ -154,22 +154,6 @@ static const char *const masked_files[] = {
 static const char *const masked_dirs[] = {
     "proc/acpi", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
 };
-static const char *const masked_sys[] = {
-    "sys/block",
-    "sys/bus",
-    "sys/class/block",
-    "sys/class/powercap",
-    "sys/dev/block",
-    "sys/devices/virtual/powercap",
-    "sys/devices/virtual/block",
-    "sys/firmware",
-    "sys/fs",
-    "sys/hypervisor",
-    "sys/kernel",
-    "sys/module",
-    "sys/power",
-};
-
 static int mask(int root, const char *path, const char *with, struct cay_error *err)
 {
     struct cay_error absent;
@@ -219,37 +203,6 @@ static int add_proc(int root, struct cay_error *err)
     return r < 0 ? r : make_read_only(root, "proc/sys", err);
 }
 
-/* Runtimes size their heaps and thread pools by these files. They tell the sandbox's own limits in
- * cgroup v2's form, whatever the host has; the real tree is not in sight. */
-static int add_limits_view(int root, const struct cay_engine_request *rq, struct cay_error *err)
-{
-    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
-    char memory[32], pids[32], cpu[32];
-    snprintf(memory, sizeof memory, "%llu\n", (unsigned long long)rq->memory_bytes);
-    snprintf(pids, sizeof pids, "%u\n", rq->pids);
-    snprintf(cpu, sizeof cpu, "%u 100000\n", rq->cpu_milli * 100);
-    const struct option files[] = {
-        {"cgroup.controllers", "cpu memory pids\n"},
-        {"cpu.max", cpu},
-        {"memory.max", memory},
-        {"memory.swap.max", "0\n"},
-        {"pids.max", pids},
-    };
-    static const struct option options[] = {{"mode", "0555"}, {"size", "64k"}, {0}};
-    CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC, err);
-    if (fd < 0)
-        return fd;
-    for (size_t i = 0; i < CAY_COUNT(files); i++) {
-        CAY_AUTO_FD int file = openat(fd, files[i].key, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
-        ssize_t len = (ssize_t)strlen(files[i].value);
-        if (file < 0 || write(file, files[i].value, (size_t)len) != len)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write %s", files[i].key);
-    }
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /sys/fs/cgroup read-only");
-    return place_in(fd, root, "sys/fs/cgroup", err);
-}
-
 static const struct {
     const char *name;
     unsigned major, minor;
@@ -263,28 +216,56 @@ static const struct {
              {"stderr", "/proc/self/fd/2"},
              {"ptmx", "pts/ptmx"}};
 
+/* Runtimes size their heaps and thread pools by these files. They tell the sandbox's own limits in
+ * cgroup v2's form, whatever the host has; the real tree is not in sight. They lie in /dev, the one
+ * tree that is each sandbox's own already; links in /sys/fs/cgroup lead there. */
+#define LIMITS ".limits"
+static const char *const limit_names[] = {"cgroup.controllers", "cpu.max", "memory.max",
+                                          "memory.swap.max", "pids.max"};
+
+static int fill_limits(int dir, const struct cay_engine_request *rq, struct cay_error *err)
+{
+    char texts[CAY_COUNT(limit_names)][32] = {"cpu memory pids\n", "", "", "0\n"};
+    snprintf(texts[1], sizeof texts[1], "%u 100000\n", rq->cpu_milli * 100);
+    snprintf(texts[2], sizeof texts[2], "%llu\n", (unsigned long long)rq->memory_bytes);
+    snprintf(texts[4], sizeof texts[4], "%u\n", rq->pids);
+    for (size_t i = 0; i < CAY_COUNT(limit_names); i++) {
+        char name[64];
+        snprintf(name, sizeof name, LIMITS "/%s", limit_names[i]);
+        CAY_AUTO_FD int file = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+        ssize_t len = (ssize_t)strlen(texts[i]);
+        if (file < 0 || write(file, texts[i], (size_t)len) != len)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write %s", limit_names[i]);
+    }
+    return 0;
+}
+
 static int fill_dev(int dir, struct cay_error *err)
 {
     for (size_t i = 0; i < CAY_COUNT(devices); i++)
         if (mknodat(dir, devices[i].name, S_IFCHR | 0666,
-                    makedev(devices[i].major, devices[i].minor)) < 0 ||
-            fchmodat(dir, devices[i].name, 0666, 0) < 0)
+                    makedev(devices[i].major, devices[i].minor)) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev/%s", devices[i].name);
     for (size_t i = 0; i < CAY_COUNT(links); i++)
         if (symlinkat(links[i].to, dir, links[i].name) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /dev/%s", links[i].name);
-    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0)
+    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0 ||
+        mkdirat(dir, LIMITS, 0755) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
     return 0;
 }
 
 /* Nodes of its own: whoever shares an inode with another can lock it, and watch who opens it. */
-static int add_nodes(int root, struct cay_error *err)
+static int add_nodes(int root, const struct cay_engine_request *rq, struct cay_error *err)
 {
     static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
     struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    mode_t mask = umask(0); /* a node's mode is what it says */
     int r = fd < 0 ? fd : fill_dev(fd, err);
+    (void)umask(mask);
+    if (r == 0)
+        r = fill_limits(fd, rq, err);
     if (r < 0)
         return r;
     if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
@@ -303,7 +284,7 @@ static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
         {"mode", "1777"}, {"size", size}, {"nr_inodes", "65536"}, {0}};
     const struct option pts_options[] = {{"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {0}};
 
-    int r = add_nodes(root, err);
+    int r = add_nodes(root, plan->request, err);
     if (r < 0)
         return r;
     CAY_AUTO_FD int pts =
@@ -315,11 +296,10 @@ static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
     return memory < 0 ? memory : place_in(memory, root, "dev/shm", err);
 }
 
-static int add_sys(int root, const struct cay_plan *plan, struct cay_error *err)
+static int add_sys(int root, struct cay_error *err)
 {
     CAY_AUTO_FD int sys = clone_tree(CAY_STAGE_SYS, true, err);
-    int r = sys < 0 ? sys : place_in(sys, root, "sys", err);
-    return r < 0 ? r : add_limits_view(root, plan->request, err);
+    return sys < 0 ? sys : place_in(sys, root, "sys", err);
 }
 
 /* The working directory becomes the root; what was the root is gone. */
@@ -340,7 +320,7 @@ int cay_rootfs_enter(const struct cay_plan *plan, struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the root");
     r = add_dev(root, plan, err);
     if (r == 0)
-        r = add_sys(root, plan, err);
+        r = add_sys(root, err);
     if (r == 0)
         r = add_proc(root, err);
     if (r < 0)
@@ -370,31 +350,62 @@ static int stage_void(struct cay_error *err)
     return place(fd, AT_FDCWD, CAY_STAGE_VOID, err);
 }
 
-/* A sysfs taken from a net namespace with nothing in it, masked once. Mounting one per sandbox
- * would cost more with every net namespace alive; a copy costs next to nothing. */
+/* /sys is what programs ask it for, and no more: the processors and memory nodes of the real one,
+ * a few files as they were when we started, and every sandbox's limits. Made once, and read-only;
+ * a sandbox's copy is two mounts. */
+static const char *const sys_dirs[] = {
+    "class",          "class/net", "devices",
+    "devices/system", "fs",        "fs/cgroup",
+    "kernel",         "kernel/mm", "kernel/mm/transparent_hugepage"};
+static const char *const sys_files[] = {"kernel/mm/transparent_hugepage/enabled",
+                                        "kernel/mm/transparent_hugepage/hpage_pmd_size"};
+
+static int fill_sys(int dir, int real, struct cay_error *err)
+{
+    char path[128], to[64], text[256];
+    for (size_t i = 0; i < CAY_COUNT(sys_dirs); i++)
+        if (mkdirat(dir, sys_dirs[i], 0755) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /sys/%s", sys_dirs[i]);
+    for (size_t i = 0; i < CAY_COUNT(limit_names); i++) {
+        snprintf(path, sizeof path, "fs/cgroup/%s", limit_names[i]);
+        snprintf(to, sizeof to, "/dev/" LIMITS "/%s", limit_names[i]);
+        if (symlinkat(to, dir, path) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /sys/%s", path);
+    }
+    for (size_t i = 0; i < CAY_COUNT(sys_files); i++) {
+        CAY_AUTO_FD int from = openat(real, sys_files[i], O_RDONLY | O_CLOEXEC);
+        ssize_t len = from < 0 ? 0 : read(from, text, sizeof text);
+        if (len <= 0)
+            continue; /* this kernel has no such file */
+        CAY_AUTO_FD int file = openat(dir, sys_files[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+        if (file < 0 || write(file, text, (size_t)len) != len)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write /sys/%s", sys_files[i]);
+    }
+    return 0;
+}
+
+/* A real one for the time of the copying, where roots are put later: a tree that is nowhere cannot
+ * be cloned on kernels before 6.13. */
 static int stage_sys(struct cay_error *err)
 {
-    CAY_AUTO_FD int host_net = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (host_net < 0 || unshare(CLONE_NEWNET) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a net namespace");
-    CAY_AUTO_FD int fd =
-        new_mount("sysfs", NULL, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC | MOUNT_ATTR_RDONLY, err);
-    if (setns(host_net, CLONE_NEWNET) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot go back to the host's network");
-    int r = fd < 0 ? fd : place(fd, AT_FDCWD, CAY_STAGE_SYS, err);
+    static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
+    const unsigned closed = NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC;
+    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, closed, err);
+    CAY_AUTO_FD int real = new_mount("sysfs", NULL, closed | MOUNT_ATTR_RDONLY, err);
+    int r = fd < 0 || real < 0 ? err->code : place(real, AT_FDCWD, CAY_STAGE_ROOT, err);
+    if (r == 0)
+        r = fill_sys(fd, real, err);
     if (r < 0)
         return r;
-    CAY_AUTO_FD int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    r = mask_all(here, masked_sys, CAY_COUNT(masked_sys), CAY_STAGE_VOID "/dir", err);
-    if (r < 0)
-        return r;
-    /* /sys/fs/cgroup is where every sandbox's limits are shown. */
-    static const struct option options[] = {{"mode", "0555"}, {"size", "4k"}, {0}};
-    CAY_AUTO_FD int fs = new_mount("tmpfs", options, NOTHING_SPECIAL, err);
-    if (fs < 0)
-        return fs;
-    (void)mkdirat(fs, "cgroup", 0555); /* placing the limits there fails when this did */
-    return place_in(fs, here, "sys/fs", err);
+    CAY_AUTO_FD int system = clone_tree(CAY_STAGE_ROOT "/devices/system", false, err);
+    if (system < 0)
+        return system;
+    if (umount2(CAY_STAGE_ROOT, MNT_DETACH) < 0 ||
+        mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot finish /sys");
+    r = place(fd, AT_FDCWD, CAY_STAGE_SYS, err);
+    return r < 0 ? r : place(system, AT_FDCWD, CAY_STAGE_SYS "/devices/system", err);
 }
 
 static int bind_dir(int dir, const char *to, struct cay_error *err)
