@@ -105,18 +105,23 @@ static int write_map(pid_t pid, const char *which, uint32_t base)
     return write_file(path, text);
 }
 
-/* A user namespace needs a process to be made with; it lives until the map is written. */
+static int wait_to_be_killed(void *parent)
+{
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == *(pid_t *)parent)
+        pause();
+    return 0;
+}
+
+/* A user namespace needs a process to be made with; it lives until the map is written. It has our
+ * memory, because a copy of it would cost more than all the rest; of that it uses its stack. */
 static int make_user(struct cay_berth *b, struct cay_error *err)
 {
+    static _Alignas(16) char stack[16384];
     char path[64];
     pid_t parent = getpid();
-    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0);
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        while (getppid() == parent)
-            pause(); /* killed below */
-        _exit(0);
-    }
+    pid_t pid =
+        clone(wait_to_be_killed, stack + sizeof stack, CLONE_NEWUSER | CLONE_VM | SIGCHLD, &parent);
     if (pid < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a user namespace");
     int r = 0;
