@@ -6,10 +6,10 @@
 #include "init/user.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #define STATUS_FD 3
 #define ADDED 4 /* variables of ours */
@@ -141,7 +141,7 @@ static void place_fds(const struct cay_child *c)
         dup2(c->stdout_fd, STDOUT_FILENO) < 0 || dup2(c->stderr_fd, STDERR_FILENO) < 0 ||
         dup3(c->status_fd, STATUS_FD, O_CLOEXEC) < 0)
         refuse(c->status_fd, CAY_INIT_NO_PROCESS, errno);
-    if (close_range(STATUS_FD + 1, ~0U, 0) < 0)
+    if (syscall(SYS_close_range, STATUS_FD + 1, ~0U, 0) < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
 }
 
