@@ -249,51 +249,53 @@ static int fill_dev(int dir, struct cay_error *err)
     for (size_t i = 0; i < CAY_COUNT(links); i++)
         if (symlinkat(links[i].to, dir, links[i].name) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /dev/%s", links[i].name);
-    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 0755) < 0 ||
+    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 01777) < 0 ||
         mkdirat(dir, LIMITS, 0755) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
     return 0;
 }
 
-/* Nodes of its own: whoever shares an inode with another can lock it, and watch who opens it. */
+/* One tmpfs holds all that is a sandbox's own here: /dev, read-only, and /dev/shm, which is a
+ * directory of it mounted again. Nodes are its own: whoever shares an inode with another can lock
+ * it, and watch who opens it. */
 static int add_nodes(int root, const struct cay_engine_request *rq, struct cay_error *err)
 {
-    static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
-    struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
-    CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    char size[32];
+    uint64_t shm = rq->memory_bytes / 2;
+    snprintf(size, sizeof size, "%llu",
+             (unsigned long long)(shm > 2 * CAY_GIB ? 2 * CAY_GIB : (long long)shm));
+    const struct option options[] = {{"mode", "0755"}, {"size", size}, {"nr_inodes", "65536"}, {0}};
+    struct mount_attr nodes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC};
+    struct mount_attr files = {.attr_set = MOUNT_ATTR_NODEV};
+    CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID, err);
     mode_t mask = umask(0); /* a node's mode is what it says */
     int r = fd < 0 ? fd : fill_dev(fd, err);
     (void)umask(mask);
     if (r == 0)
         r = fill_limits(fd, rq, err);
+    if (r == 0)
+        r = place_in(fd, root, "dev", err);
     if (r < 0)
         return r;
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev read-only");
-    return place_in(fd, root, "dev", err);
+    CAY_AUTO_FD int memory = clone_tree(CAY_STAGE_ROOT "/dev/shm", false, err);
+    if (memory < 0)
+        return memory;
+    if (mount_setattr(fd, "", AT_EMPTY_PATH, &nodes, sizeof nodes) < 0 ||
+        mount_setattr(memory, "", AT_EMPTY_PATH, &files, sizeof files) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot close /dev");
+    return place_in(memory, root, "dev/shm", err);
 }
 
 static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
 {
-    uint64_t shm = plan->request->memory_bytes / 2;
-    char size[32], gid[16];
-    snprintf(size, sizeof size, "%llu",
-             (unsigned long long)(shm > 2 * CAY_GIB ? 2 * CAY_GIB : (long long)shm));
+    char gid[16];
     snprintf(gid, sizeof gid, "%u", plan->berth.base + 5);
-    const struct option shm_options[] = {
-        {"mode", "1777"}, {"size", size}, {"nr_inodes", "65536"}, {0}};
-    const struct option pts_options[] = {{"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {0}};
-
+    const struct option options[] = {{"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {0}};
     int r = add_nodes(root, plan->request, err);
     if (r < 0)
         return r;
-    CAY_AUTO_FD int pts =
-        new_mount("devpts", pts_options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
-    r = pts < 0 ? pts : place_in(pts, root, "dev/pts", err);
-    if (r < 0)
-        return r;
-    CAY_AUTO_FD int memory = new_mount("tmpfs", shm_options, NOTHING_SPECIAL, err);
-    return memory < 0 ? memory : place_in(memory, root, "dev/shm", err);
+    CAY_AUTO_FD int pts = new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    return pts < 0 ? pts : place_in(pts, root, "dev/pts", err);
 }
 
 static int add_sys(int root, struct cay_error *err)
