@@ -58,9 +58,7 @@ static const char *reason_of(int status)
 void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const struct cay_error *err,
                       struct cay_resp *resp)
 {
-    if (resp->stream)
-        resp->stream->ops->close(resp->stream);
-    resp->stream = NULL;
+    cay_resp_drop(resp);
     resp->kind = CAY_RESP_BYTES;
     resp->status = 0;
     resp->content_type = NULL;
@@ -122,9 +120,14 @@ bool cay_answer_send(struct cay_conn *c, struct cay_resp *resp)
 
 void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp)
 {
-    char fixed[FIXED_MAX];
-    const char *framing = c->http10 ? "Cache-Control: no-store\r\n"
-                                    : "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n";
+    char fixed[FIXED_MAX], framing[96];
+    static const char fresh[] = "Cache-Control: no-store\r\n";
+    if (resp->counted)
+        (void)snprintf(framing, sizeof framing, "Content-Length: %llu\r\n%s",
+                       (unsigned long long)resp->length, fresh);
+    else
+        (void)snprintf(framing, sizeof framing, "%s%s",
+                       c->http10 ? "" : "Transfer-Encoding: chunked\r\n", fresh);
     cay_buf_add(&c->out, fixed, write_fixed(c, resp, framing, fixed));
     cay_buf_add(&c->out, resp->headers.data, resp->headers.len);
     cay_buf_adds(&c->out, "\r\n");
@@ -132,6 +135,7 @@ void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp)
 
 void cay_answer_forget(struct cay_conn *c)
 {
+    cay_receive_end(c);
     c->req = NULL;
     c->then = NULL;
     cay_buf_done(&c->kept);
@@ -141,9 +145,7 @@ void cay_answer_forget(struct cay_conn *c)
 
 void cay_answer_done(struct cay_resp *resp)
 {
-    if (resp->stream)
-        resp->stream->ops->close(resp->stream);
-    resp->stream = NULL;
+    cay_resp_drop(resp);
     cay_buf_done(&resp->headers);
     cay_buf_done(&resp->body);
 }

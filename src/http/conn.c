@@ -19,7 +19,7 @@ void cay_conn_open(struct cay_http_server *s, int fd, const char *peer)
     int yes = 1;
     if (!c)
         abort();
-    *c = (struct cay_conn){.fd = fd, .next = s->conns};
+    *c = (struct cay_conn){.fd = fd, .far_fd = -1, .next = s->conns};
     c->deadline_ms = s->now_ms + s->times.idle_ms;
     cay_str_copy(c->peer, sizeof c->peer, peer);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a unix socket has none */
@@ -41,6 +41,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
         return;
     c->closed = true;
     cay_pump_end(s, c);
+    cay_far_forget(s, c);
     (void)close(c->fd);
     cay_buf_done(&c->in);
     cay_buf_done(&c->out);
@@ -57,6 +58,11 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
     s->conn_count--;
     c->dead_next = s->dead;
     s->dead = c;
+}
+
+bool cay_conn_is_held(struct cay_conn *c)
+{
+    return atomic_load(&c->hold) == CAY_HOLD_LOOP;
 }
 
 bool cay_conn_is_idle(const struct cay_conn *c)
@@ -153,18 +159,18 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
     req->peer = c->peer;
     req->core = s->app.core;
     req->began_us = s->now_us;
+    req->received.verdict_fd = -1;
     next_id(s, req->request_id);
     c->req = req;
     return req;
 }
 
-/* Answers an error that the loop itself found, and ends the connection: what follows on it could
- * be anything. */
-static void refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err)
+void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err)
 {
     struct cay_resp resp = {0};
     if (!c->req)
         begin_request(s, c);
+    cay_far_forget(s, c);
     c->keep_alive = false;
     c->unread = true;
     c->phase = CAY_PHASE_WRITE;
@@ -194,23 +200,34 @@ void cay_conn_dispatch(struct cay_http_server *s, struct cay_conn *c)
     struct cay_error err;
     atomic_store(&c->hold, CAY_HOLD_LOOP);
     (void)cay_fail(&err, CAY_ERR_UNAVAILABLE, "too many requests are waiting");
-    refuse(s, c, &err);
+    cay_conn_refuse(s, c, &err);
+}
+
+void cay_conn_go_on(struct cay_conn *c)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    ssize_t n = send(c->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)n; /* a client that is gone shows in the next read, a full socket at the deadline */
 }
 
 /* 100 Continue promises that the body is wanted; for a path nobody serves it is not. */
-static bool wants_body(struct cay_http_server *s, struct cay_conn *c)
+static bool wants_body(struct cay_conn *c, const struct cay_route *route)
 {
-    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    struct cay_error ignored; /* the worker finds it again and answers it */
-    struct cay_req probe = *c->req;
-    if (cay_router_match(s->router, &probe, &ignored) < 0) {
+    if (!route) {
         c->keep_alive = false;
         c->unread = true;
         return false;
     }
-    ssize_t n = send(c->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)n; /* a client that is gone shows in the next read, a full socket at the deadline */
+    cay_conn_go_on(c);
     return true;
+}
+
+/* NULL when there is none: the worker finds that again and answers it. */
+static const struct cay_route *route_of(struct cay_http_server *s, struct cay_conn *c)
+{
+    struct cay_error ignored;
+    struct cay_req probe = *c->req;
+    return cay_router_match(s->router, &probe, &ignored) < 0 ? NULL : probe.route;
 }
 
 static void begin_body(struct cay_http_server *s, struct cay_conn *c, const struct cay_head *head)
@@ -221,14 +238,22 @@ static void begin_body(struct cay_http_server *s, struct cay_conn *c, const stru
     c->left = head->length;
     c->chunked = head->chunked;
     c->chunks = (struct cay_chunks){0};
+    c->expects = head->expects;
+    bool has_body = head->chunked || head->length > 0;
+    const struct cay_route *route = has_body ? route_of(s, c) : NULL;
+    c->streamed = route && route->body == CAY_BODY_STREAM;
+    c->req->body_announced = head->chunked ? -1 : (int64_t)head->length;
+    if (c->streamed) {
+        c->phase = CAY_PHASE_WHOLE;
+        return;
+    }
     if (head->length > CAY_HTTP_JSON_MAX) {
         (void)cay_fail_as(&err, CAY_ERR_TOO_LARGE, "PAYLOAD_TOO_LARGE",
                           "the body is above %lld bytes", (long long)CAY_HTTP_JSON_MAX);
-        refuse(s, c, &err);
+        cay_conn_refuse(s, c, &err);
         return;
     }
-    bool has_body = head->chunked || head->length > 0;
-    if (!has_body || (head->expects && !wants_body(s, c)))
+    if (!has_body || (head->expects && !wants_body(c, route)))
         c->phase = CAY_PHASE_WHOLE;
 }
 
@@ -250,7 +275,7 @@ static size_t take_head(struct cay_http_server *s, struct cay_conn *c, const cha
         return 0;
     int r = used < 0 ? used : cay_parse_head(&c->arena, data, (size_t)used, &head, &err);
     if (r < 0) {
-        refuse(s, c, &err);
+        cay_conn_refuse(s, c, &err);
         return 0;
     }
     c->scanned = 0;
@@ -276,7 +301,7 @@ static size_t take_body(struct cay_http_server *s, struct cay_conn *c, const cha
     if (c->chunked) {
         int r = cay_chunks_decode(&c->chunks, data, len, CAY_HTTP_JSON_MAX, &c->body, &used, &err);
         if (r < 0) {
-            refuse(s, c, &err);
+            cay_conn_refuse(s, c, &err);
             return 0;
         }
         whole = r == 1;
@@ -380,6 +405,11 @@ void cay_conn_resume(struct cay_http_server *s, struct cay_conn *c)
     case CAY_PHASE_STREAM:
     case CAY_PHASE_DEFER:
         cay_pump(s, c);
+        break;
+    case CAY_PHASE_RECEIVE:
+        cay_receive(s, c);
+        break;
+    case CAY_PHASE_VERDICT:
         break;
     case CAY_PHASE_LINGER:
         read_away(s, c);

@@ -32,8 +32,23 @@ enum cay_phase {
     CAY_PHASE_WRITE, /* the rest of an answer */
     CAY_PHASE_STREAM,
     CAY_PHASE_DEFER,
-    CAY_PHASE_LINGER, /* answered and shut; what still comes is thrown away */
+    CAY_PHASE_RECEIVE, /* a streamed body, on its way to a sink */
+    CAY_PHASE_VERDICT, /* it has come; what does the other side say? */
+    CAY_PHASE_LINGER,  /* answered and shut; what still comes is thrown away */
     CAY_PHASE_CLOSE,
+};
+
+/* A streamed body under way. */
+struct cay_upload {
+    struct cay_receive to;
+    struct cay_buf held;   /* what the sink did not take yet */
+    bool whole;            /* the decoder saw the end */
+    bool broken;           /* the sink's reader is gone */
+    uint64_t bytes;        /* of the body, so far */
+    int64_t heard_ms;      /* when the client last sent something */
+    int64_t taken_ms;      /* when the sink last took something */
+    int64_t window_ms;     /* since when the client's pace is measured, */
+    uint64_t window_bytes; /* and what came since */
 };
 
 struct cay_conn {
@@ -48,6 +63,9 @@ struct cay_conn {
     bool chunked;
     bool head_only;
     bool bodyless; /* a method whose body is read and not shown */
+    bool streamed; /* the body is still in the socket: the handler runs on the head alone */
+    bool expects;  /* 100 Continue before it */
+    bool raw;      /* the stream under way goes out as it is, not in chunks */
     struct cay_conn *prev, *next;
     struct cay_conn *link; /* in the workers' queue, or on the way back from them */
     struct cay_conn *ready_next, *dead_next;
@@ -68,13 +86,16 @@ struct cay_conn {
     struct cay_watch *watch;
     struct cay_conn *watch_prev, *watch_next;
     bool begun, waiting, polled; /* pulled once; said WAIT; without a watch */
-    int64_t quiet_ms;            /* since when nothing was sent on the stream */
+    int far_fd;                  /* the pipe that epoll watches for this one; borrowed; -1 none */
+    struct cay_upload *upload;
+    int64_t quiet_ms; /* since when nothing was sent on the stream */
     char peer[48];
 };
 
 /* Tests shorten these. */
 struct cay_http_times {
     int64_t head_ms, body_ms, idle_ms, write_ms, keepalive_ms, drain_ms, linger_ms, tick_ms;
+    int64_t silence_ms, slow_ms, sink_ms;
 };
 
 struct cay_worker {
@@ -129,6 +150,11 @@ bool cay_conn_flush(struct cay_http_server *s, struct cay_conn *c);
 /* Goes on with a connection that came back from a worker, or whose socket has news. */
 void cay_conn_resume(struct cay_http_server *s, struct cay_conn *c);
 void cay_conn_close(struct cay_http_server *s, struct cay_conn *c);
+/* Answers an error that the loop itself found, and ends the connection: what follows on it could
+ * be anything. */
+void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err);
+void cay_conn_go_on(struct cay_conn *c);   /* 100 Continue */
+bool cay_conn_is_held(struct cay_conn *c); /* by the loop */
 bool cay_conn_is_idle(const struct cay_conn *c);
 
 /* answer.c: on whichever thread holds the connection. */
@@ -154,10 +180,23 @@ void cay_pump_tick(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump_drain(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump_end(struct cay_http_server *s, struct cay_conn *c); /* closes the stream */
 
+/* receive.c: streamed bodies, on the loop. */
+void cay_receive_begin(struct cay_http_server *s, struct cay_conn *c);
+void cay_receive(struct cay_http_server *s, struct cay_conn *c);
+/* Its pipe has news. */
+void cay_receive_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
+void cay_receive_tick(struct cay_http_server *s, struct cay_conn *c);
+void cay_receive_end(struct cay_conn *c); /* closes and frees; on whichever thread holds it */
+
 /* watch.c: which streams a changed file wakes. On the loop. */
 void cay_watch_add(struct cay_http_server *s, struct cay_conn *c);
 void cay_watch_remove(struct cay_http_server *s, struct cay_conn *c);
 void cay_watch_read(struct cay_http_server *s);
+/* One pipe may be watched for a connection; epoll names it by cay_far_tag. */
+bool cay_far_watch(struct cay_http_server *s, struct cay_conn *c, int fd, uint32_t events);
+void cay_far_forget(struct cay_http_server *s, struct cay_conn *c);
+void *cay_far_tag(struct cay_conn *c);
+struct cay_conn *cay_far_of(void *tag); /* NULL when it is none */
 
 /* workers.c */
 int cay_workers_start(struct cay_http_server *s, struct cay_error *err);

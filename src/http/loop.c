@@ -26,11 +26,6 @@ static void set_accepting(struct cay_http_server *s, bool on)
     s->accepting = on;
 }
 
-static bool holds(struct cay_conn *c)
-{
-    return atomic_load(&c->hold) == CAY_HOLD_LOOP;
-}
-
 /* Without descriptors or room every accept fails at once and the listener stays ready: without a
  * pause the loop would spin. */
 static void pause_accepting(struct cay_http_server *s)
@@ -40,7 +35,7 @@ static void pause_accepting(struct cay_http_server *s)
     s->accept_at_ms = s->now_ms + ACCEPT_PAUSE_MS;
     for (struct cay_conn *c = s->oldest, *newer; c && closed < IDLE_CLOSED; c = newer) {
         newer = c->prev;
-        if (!holds(c) || !cay_conn_is_idle(c))
+        if (!cay_conn_is_held(c) || !cay_conn_is_idle(c))
             continue;
         cay_conn_close(s, c);
         closed++;
@@ -91,7 +86,8 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
         if (hold == CAY_HOLD_NEWS || atomic_compare_exchange_weak(&c->hold, &hold, CAY_HOLD_NEWS))
             return;
     bool gone = events & (EPOLLHUP | EPOLLERR);
-    bool follows = c->phase == CAY_PHASE_STREAM || c->phase == CAY_PHASE_DEFER;
+    bool follows = c->phase == CAY_PHASE_STREAM || c->phase == CAY_PHASE_DEFER ||
+                   c->phase == CAY_PHASE_VERDICT;
     if (gone || (follows && (events & EPOLLRDHUP))) {
         cay_conn_close(s, c);
         return;
@@ -104,9 +100,20 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
     }
     if (events & EPOLLRDHUP)
         c->unread = true; /* no other event tells of the end */
-    if (c->phase == CAY_PHASE_WRITE)
+    if (c->phase == CAY_PHASE_WRITE || c->phase == CAY_PHASE_RECEIVE)
         c->unread |= events & EPOLLIN;
     cay_conn_resume(s, c);
+}
+
+/* The pipe of a connection has news. It may have been taken out of the set in this same round. */
+static void on_far_event(struct cay_http_server *s, struct cay_conn *c, uint32_t events)
+{
+    if (c->closed || !cay_conn_is_held(c) || c->far_fd < 0)
+        return;
+    if (c->stream)
+        cay_pump(s, c);
+    else if (c->upload)
+        cay_receive_wake(s, c, events);
 }
 
 static void take_back(struct cay_http_server *s)
@@ -122,6 +129,8 @@ static void take_back(struct cay_http_server *s)
         c->unread |= atomic_exchange(&c->hold, CAY_HOLD_LOOP) == CAY_HOLD_NEWS;
         if (c->phase == CAY_PHASE_STREAM || c->phase == CAY_PHASE_DEFER)
             cay_pump_begin(s, c);
+        else if (c->phase == CAY_PHASE_RECEIVE)
+            cay_receive_begin(s, c);
         else
             cay_conn_resume(s, c);
     }
@@ -136,6 +145,8 @@ static void check(struct cay_http_server *s, struct cay_conn *c)
         cay_conn_close(s, c);
     else if (c->stream)
         cay_pump_tick(s, c);
+    else if (c->upload)
+        cay_receive_tick(s, c);
 }
 
 static void tick(struct cay_http_server *s)
@@ -143,7 +154,7 @@ static void tick(struct cay_http_server *s)
     s->tick_at_ms = s->now_ms + (s->draining ? DRAIN_TICK_MS : s->times.tick_ms);
     for (struct cay_conn *c = s->conns, *next; c; c = next) {
         next = c->next;
-        if (holds(c))
+        if (cay_conn_is_held(c))
             check(s, c);
     }
 }
@@ -152,7 +163,7 @@ static void poll_streams(struct cay_http_server *s)
 {
     s->poll_at_ms = s->now_ms + POLL_MS;
     for (struct cay_conn *c = s->conns; c; c = c->next)
-        if (holds(c) && c->polled)
+        if (cay_conn_is_held(c) && c->polled)
             cay_pump_later(s, c);
 }
 
@@ -164,7 +175,7 @@ static void begin_drain(struct cay_http_server *s)
     set_accepting(s, false);
     for (struct cay_conn *c = s->conns, *next; c; c = next) {
         next = c->next;
-        if (!holds(c))
+        if (!cay_conn_is_held(c))
             continue;
         if (c->stream)
             cay_pump_drain(s, c);
@@ -207,7 +218,10 @@ static void set_now(struct cay_http_server *s)
 
 static void handle(struct cay_http_server *s, const struct epoll_event *ev)
 {
-    if (ev->data.ptr == &s->listen_fd)
+    struct cay_conn *far = cay_far_of(ev->data.ptr);
+    if (far)
+        on_far_event(s, far, ev->events);
+    else if (ev->data.ptr == &s->listen_fd)
         accept_some(s);
     else if (ev->data.ptr == &s->event_fd)
         take_back(s);

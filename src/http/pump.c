@@ -37,8 +37,12 @@ void cay_pump_ready(struct cay_http_server *s)
     for (struct cay_conn *next; c; c = next) {
         next = c->ready_next;
         c->queued = false;
-        if (!c->closed && c->stream)
+        if (c->closed || !cay_conn_is_held(c))
+            continue;
+        if (c->stream)
             cay_pump(s, c);
+        else if (c->phase == CAY_PHASE_RECEIVE)
+            cay_receive(s, c);
     }
 }
 
@@ -58,7 +62,7 @@ static bool send_piece(struct cay_http_server *s, struct cay_conn *c, const char
 {
     char size[20] = "";
     const char *tail = "";
-    if (!c->http10) {
+    if (!c->raw) {
         if (len > 0)
             (void)snprintf(size, sizeof size, "%zx\r\n", len);
         tail = !last ? "\r\n" : len > 0 ? "\r\n0\r\n\r\n" : "0\r\n\r\n";
@@ -127,11 +131,11 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
             rest(c);
             return;
         }
-        if (got == CAY_PULL_WAIT && s->draining) {
+        if (got == CAY_PULL_WAIT && s->draining && !c->stream->is_pipe) {
             cay_conn_close(s, c); /* without a last chunk: it must not look finished */
             return;
         }
-        if (got == CAY_PULL_WAIT && (c->watch || c->polled))
+        if (got == CAY_PULL_WAIT && (c->watch || c->polled || c->far_fd >= 0))
             return;
         if (got == CAY_PULL_WAIT) /* and pull again: the file may have changed just before */
             cay_watch_add(s, c);
@@ -175,7 +179,7 @@ void cay_pump_drain(struct cay_http_server *s, struct cay_conn *c)
 {
     if (c->phase == CAY_PHASE_DEFER)
         finish(s, c);
-    else if (c->waiting || cay_conn_pending(c) > 0)
+    else if (!c->stream->is_pipe && (c->waiting || cay_conn_pending(c) > 0))
         cay_conn_close(s, c);
     else
         cay_pump(s, c);

@@ -16,7 +16,7 @@ typedef int (*cay_handler)(struct cay_req *req, struct cay_resp *resp, struct ca
 
 enum cay_body {
     CAY_BODY_AUTO = 0, /* JSON on POST, PUT, PATCH and DELETE; none otherwise */
-    CAY_BODY_STREAM,   /* reserved: the handler runs on the head alone */
+    CAY_BODY_STREAM,   /* the handler runs on the head alone: cay_resp_receive */
 };
 
 enum cay_scope {
@@ -33,6 +33,13 @@ struct cay_route {
     enum cay_body body;
 };
 
+/* A streamed body, for the second half of its handler (see cay_resp_receive). */
+struct cay_received {
+    uint64_t bytes;
+    bool whole;     /* came to its end, and the sink took every byte */
+    int verdict_fd; /* to read, non-blocking; the server closes it unless it was taken */
+};
+
 struct cay_req {
     struct cay_arena *arena;
     const char *method;
@@ -44,6 +51,8 @@ struct cay_req {
     struct cay_pairs params;  /* of the route's pattern, percent-decoded once */
     const char *body;
     size_t body_len;
+    int64_t body_announced; /* Content-Length of a streamed body; -1 when it is chunked */
+    struct cay_received received;
     char request_id[24];
     int64_t began_us;              /* monotonic */
     const struct cay_route *route; /* NULL when none fits */

@@ -42,6 +42,28 @@ int cay_resp_stream(struct cay_resp *resp, int status, const char *content_type,
     return 0;
 }
 
+int cay_resp_receive(struct cay_resp *resp, const struct cay_receive *to, cay_handler then)
+{
+    resp->kind = CAY_RESP_RECEIVE;
+    resp->receives = true;
+    resp->receive = *to;
+    resp->then = then;
+    return 0;
+}
+
+void cay_resp_drop(struct cay_resp *resp)
+{
+    if (resp->stream)
+        resp->stream->ops->close(resp->stream);
+    resp->stream = NULL;
+    if (!resp->receives)
+        return;
+    resp->receives = false;
+    cay_close_fd(&resp->receive.end_fd);
+    cay_close_fd(&resp->receive.sink_fd);
+    cay_close_fd(&resp->receive.verdict_fd);
+}
+
 int cay_resp_defer(struct cay_resp *resp, struct cay_stream *stream, cay_handler then)
 {
     resp->kind = CAY_RESP_DEFER;

@@ -8,8 +8,19 @@
 
 enum cay_resp_kind {
     CAY_RESP_BYTES,
-    CAY_RESP_STREAM, /* chunked, from the stream, until it ends */
-    CAY_RESP_DEFER,  /* the loop follows the stream; at its end `then` runs on a worker */
+    CAY_RESP_STREAM,  /* chunked, from the stream, until it ends */
+    CAY_RESP_DEFER,   /* the loop follows the stream; at its end `then` runs on a worker */
+    CAY_RESP_RECEIVE, /* the loop gives the body to a sink; then `then` runs on a worker */
+};
+
+/* Where a streamed body goes: three ends of pipes, non-blocking, the server's from here on. No
+ * other process may hold the same ends (dup'ed or inherited), or their closing would not be seen.
+ */
+struct cay_receive {
+    int sink_fd;        /* to write: gets the body's bytes, and its end when the body has come */
+    int end_fd;         /* to write, or -1: gets one byte when the body was whole, and only then */
+    int verdict_fd;     /* to read, or -1: `then` waits until there is something or the end */
+    int64_t verdict_ms; /* after the body's end; later is 504 */
 };
 
 struct cay_resp {
@@ -20,6 +31,10 @@ struct cay_resp {
     struct cay_buf body;
     struct cay_json_writer json;
     struct cay_stream *stream; /* owned */
+    bool counted;              /* the stream has exactly so many bytes: */
+    uint64_t length;
+    bool receives;
+    struct cay_receive receive; /* owned when `receives` */
     cay_handler then;
 };
 
@@ -30,5 +45,27 @@ void cay_resp_text(struct cay_resp *resp, int status, const char *content_type, 
 void cay_resp_header(struct cay_resp *resp, const char *name, const char *value);
 int cay_resp_stream(struct cay_resp *resp, int status, const char *content_type,
                     struct cay_stream *stream);
+/* The answer's body comes from a descriptor, which is the server's from here on: the read end of a
+ * pipe, non-blocking, or a file. With a length (>= 0) it goes out under Content-Length; a source
+ * that has less cuts the connection. Without one it goes out in chunks, and the source's end alone
+ * is no proof that it was whole: whoever writes it puts one byte into the pipe behind end_fd before
+ * it closes the source; without that byte the connection is cut. end_fd is -1 when a length is
+ * given. */
+int cay_resp_fd(struct cay_resp *resp, int status, const char *content_type, int fd, int64_t length,
+                int end_fd);
 /* The request's arena lives on; what the stream wrote to its output is dropped. */
 int cay_resp_defer(struct cay_resp *resp, struct cay_stream *stream, cay_handler then);
+/* For a route with CAY_BODY_STREAM: only now is the client told to go on (100 Continue), and the
+ * loop pumps the body into the sink; a full pipe stops the socket. At the body's end the end_fd
+ * gets its byte, then both are closed, in this order: who reads the end of the sink finds the byte
+ * there, or will never get it (the client went away or was too slow, the body was broken, the
+ * server died). So nobody takes half a body for a whole one, whichever way it was framed.
+ *
+ * `then` shapes the answer, on a worker, from req->received: at the body's end, or when the verdict
+ * is ready. Also when the sink was closed by its reader before the body's end (an error there, in
+ * general): whole is false then, the rest of the body is not read. It does not run when the client
+ * is gone: nobody is there to be answered, and the other side learns it by the missing byte.
+ * The request's arena lives on. An empty body, or none, is a whole one of 0 bytes. */
+int cay_resp_receive(struct cay_resp *resp, const struct cay_receive *to, cay_handler then);
+/* Closes what the answer holds; for whoever does not give it after all. */
+void cay_resp_drop(struct cay_resp *resp);

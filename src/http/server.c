@@ -16,6 +16,9 @@ static const struct cay_http_times default_times = {
     .keepalive_ms = CAY_HTTP_KEEPALIVE_MS,
     .drain_ms = CAY_HTTP_DRAIN_MS,
     .linger_ms = 2000,
+    .silence_ms = CAY_HTTP_SILENCE_MS,
+    .slow_ms = CAY_HTTP_SLOW_MS,
+    .sink_ms = CAY_HTTP_SINK_MS,
     .tick_ms = 1000,
 };
 

@@ -24,7 +24,8 @@ struct cay_http_server;
 /* listen_fd is borrowed: what waits in its backlog at the end is for whoever listens next. */
 int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_server **out,
                  struct cay_error *err);
-/* Runs the loop on the calling thread until cay_http_stop; then drains for at most
+/* SIGPIPE must be ignored: what handlers give the loop to write to may close.
+ * Runs the loop on the calling thread until cay_http_stop; then drains for at most
  * CAY_HTTP_DRAIN_MS: no new connections, requests under way are answered, deferred ones are given
  * to their `then` at once (which answers 202 when its execution still runs), streams that wait for
  * more are cut without a last chunk, so that they do not look finished. */

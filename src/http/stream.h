@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Something that lasts: bytes that come from a file which others append to.
+/* Something that lasts: bytes that come from a file which others append to, or from a pipe.
  *
- * The loop pulls when there is room on the wire, waits by inotify on the stream's file when there
- * is nothing more yet, and closes the stream when it ends or the client goes. A stream has its own
- * memory: the request's arena is gone by then (except under cay_resp_defer). */
+ * The loop pulls when there is room on the wire, waits on the stream's file (by inotify) or pipe
+ * (by epoll) when there is nothing more yet, and closes the stream when it ends or the client goes.
+ * A stream has its own memory: the request's arena is gone by then (except under cay_resp_defer).
+ */
 #pragma once
 #include "base/buf.h"
+#include <stdbool.h>
 
 enum cay_pull {
     CAY_PULL_MORE, /* call again when there is room */
@@ -18,6 +20,8 @@ struct cay_stream {
     const struct cay_stream_ops *ops;
     int watch_fd;          /* file whose changes wake this stream; borrowed; -1 none */
     const char *keepalive; /* sent after 15 s of silence; NULL none; static */
+    bool is_pipe; /* watch_fd is: woken when it is readable. Has an end, so that it may go on
+                     while the server drains */
 };
 
 struct cay_stream_ops {

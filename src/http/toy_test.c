@@ -4,14 +4,16 @@
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
 #define WAIT_MS 5000
 
 static sem_t release_hold;
-static atomic_int held, streams, logged;
+static atomic_int held, streams, logged, taken;
 static int shared_fd;
+static struct toy *shared;
 
 struct file_stream {
     struct cay_stream stream;
@@ -128,6 +130,57 @@ static int defer(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
     return cay_resp_defer(resp, new_stream(&file_ops, shared_fd, NULL), deferred);
 }
 
+static void make_pipe(int *ours, int *theirs, bool ours_reads)
+{
+    int ends[2];
+    CHECK_EQ("pipe", pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    cay_close_fd(ours);
+    *ours = ends[!ours_reads];
+    *theirs = ends[ours_reads];
+}
+
+static int took(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    char word[16] = "", text[96];
+    (void)err;
+    if (req->received.verdict_fd >= 0 && read(req->received.verdict_fd, word, sizeof word - 1) < 0)
+        word[0] = '?';
+    (void)snprintf(text, sizeof text, "%s %llu %s", req->received.whole ? "whole" : "part",
+                   (unsigned long long)req->received.bytes, word);
+    cay_resp_text(resp, 200, "text/plain", text, strlen(text));
+    return 0;
+}
+
+/* With a query of "alone" nobody is asked for a verdict. */
+static int take_body(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct cay_receive to = {.end_fd = -1, .verdict_fd = -1, .verdict_ms = 200};
+    if (strcmp(req->query, "no") == 0)
+        return cay_fail(err, CAY_ERR_CONFLICT, "not now");
+    make_pipe(&shared->sink_fd, &to.sink_fd, true);
+    make_pipe(&shared->end_fd, &to.end_fd, true);
+    if (strcmp(req->query, "alone") != 0)
+        make_pipe(&shared->verdict_fd, &to.verdict_fd, false);
+    cay_resp_header(resp, "X-Taken", "yes");
+    int r = cay_resp_receive(resp, &to, took);
+    atomic_fetch_add(&taken, 1);
+    return strcmp(req->query, "late") == 0 ? cay_fail(err, CAY_ERR_CONFLICT, "not after all") : r;
+}
+
+/* The query is the length; without one, chunks. */
+static int give(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    int source, end = -1;
+    (void)err;
+    make_pipe(&shared->source_fd, &source, false);
+    int64_t length = req->query[0] ? strtoll(req->query, NULL, 10) : -1;
+    if (length < 0)
+        make_pipe(&shared->end_fd, &end, false);
+    int r = cay_resp_fd(resp, 200, "text/plain", source, length, end);
+    atomic_fetch_add(&taken, 1);
+    return r;
+}
+
 static int fail_late(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     (void)follow(req, resp, err);
@@ -145,6 +198,9 @@ static const struct cay_route routes[] = {
     {"GET", "/endless", CAY_SCOPE_NONE, endless},
     {"POST", "/defer", CAY_SCOPE_NONE, defer},
     {"GET", "/fail-late", CAY_SCOPE_NONE, fail_late},
+    {"PUT", "/take", CAY_SCOPE_NONE, take_body, CAY_BODY_STREAM},
+    {"PUT", "/take-plain", CAY_SCOPE_NONE, take_body},
+    {"GET", "/give", CAY_SCOPE_NONE, give},
     {0},
 };
 static const struct cay_route *const tables[] = {routes, NULL};
@@ -163,6 +219,7 @@ static void error(const struct cay_req *req, const struct cay_error *err, struct
         [-CAY_ERR_INVALID] = 400,     [-CAY_ERR_NOT_FOUND] = 404,    [-CAY_ERR_CONFLICT] = 409,
         [-CAY_ERR_TOO_LARGE] = 413,   [-CAY_ERR_UNAUTHORIZED] = 401, [-CAY_ERR_UNSUPPORTED] = 505,
         [-CAY_ERR_UNAVAILABLE] = 503, [-CAY_ERR_METHOD] = 405,       [-CAY_ERR_MISDIRECTED] = 421,
+        [-CAY_ERR_TIMEOUT] = 504,     [-CAY_ERR_INTERNAL] = 500,
     };
     (void)req;
     const char *name = cay_error_name(err);
@@ -191,6 +248,10 @@ void toy_init(struct toy *t, int workers)
     char path[128];
     struct cay_error err;
     *t = (struct toy){.result = -1};
+    t->sink_fd = t->end_fd = t->verdict_fd = t->source_fd = -1;
+    shared = t;
+    (void)signal(SIGPIPE, SIG_IGN);
+    atomic_store(&taken, 0);
     listen_anywhere(t);
     (void)snprintf(path, sizeof path, "%s/log", test_dir());
     t->file_fd = shared_fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
@@ -224,6 +285,10 @@ void toy_stop(struct toy *t)
     CHECK_EQ("no stream stays open", atomic_load(&streams), 0);
     cay_close_fd(&t->listen_fd);
     cay_close_fd(&t->file_fd);
+    cay_close_fd(&t->sink_fd);
+    cay_close_fd(&t->end_fd);
+    cay_close_fd(&t->verdict_fd);
+    cay_close_fd(&t->source_fd);
 }
 
 void toy_append(struct toy *t, const char *text)
@@ -235,6 +300,11 @@ void toy_release(int requests)
 {
     while (requests-- > 0)
         (void)sem_post(&release_hold);
+}
+
+int toy_taken(void)
+{
+    return atomic_load(&taken);
 }
 
 int toy_held(void)

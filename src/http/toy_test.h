@@ -9,6 +9,8 @@ struct toy {
     pthread_t thread;
     int listen_fd, port, result;
     int file_fd; /* what /follow and /defer read; ends at a '$' */
+    /* The other ends of what the latest /take or /give was given. */
+    int sink_fd, end_fd, verdict_fd, source_fd;
 };
 
 /* Times are the server's to change before toy_start. /hold waits until toy_release. */
@@ -17,6 +19,7 @@ void toy_start(struct toy *t);
 void toy_stop(struct toy *t);
 void toy_append(struct toy *t, const char *text);
 void toy_release(int requests);
+int toy_taken(void);                         /* requests of /take and /give since toy_init */
 int toy_held(void);                          /* requests that wait in /hold */
 int toy_streams(void);                       /* streams that are open */
 int toy_logged(void);                        /* calls of `done` since toy_init */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which streams a changed file wakes. One inotify for all; readers of one file share its watch,
- * which goes with the last of them. Where no watch can be had the stream is pulled by the clock. */
+/* What wakes a stream that waits. One inotify for all; readers of one file share its watch,
+ * which goes with the last of them. Where no watch can be had the stream is pulled by the clock.
+ * Pipes are in the loop's own epoll set, named by their connection's address with the lowest bit
+ * set. */
 #include "http/conn.h"
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 
 struct cay_watch {
@@ -25,11 +28,39 @@ static struct cay_watch *find(struct cay_http_server *s, int wd)
     return w;
 }
 
+void *cay_far_tag(struct cay_conn *c)
+{
+    return (char *)c + 1;
+}
+
+struct cay_conn *cay_far_of(void *tag)
+{
+    return (uintptr_t)tag & 1 ? (struct cay_conn *)(void *)((char *)tag - 1) : NULL;
+}
+
+bool cay_far_watch(struct cay_http_server *s, struct cay_conn *c, int fd, uint32_t events)
+{
+    struct epoll_event ev = {.events = events | EPOLLET, .data.ptr = cay_far_tag(c)};
+    if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
+        return false;
+    c->far_fd = fd;
+    return true;
+}
+
+void cay_far_forget(struct cay_http_server *s, struct cay_conn *c)
+{
+    if (c->far_fd >= 0)
+        (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, c->far_fd, NULL); /* it is in the set */
+    c->far_fd = -1;
+}
+
 void cay_watch_add(struct cay_http_server *s, struct cay_conn *c)
 {
     char path[40];
     int wd = -1;
-    if (c->stream->watch_fd >= 0) {
+    if (c->stream->is_pipe && cay_far_watch(s, c, c->stream->watch_fd, EPOLLIN))
+        return;
+    if (!c->stream->is_pipe && c->stream->watch_fd >= 0) {
         (void)snprintf(path, sizeof path, "/proc/self/fd/%d", c->stream->watch_fd);
         wd = inotify_add_watch(s->inotify_fd, path, IN_MODIFY);
     }
@@ -67,6 +98,7 @@ static void drop_watch(struct cay_http_server *s, struct cay_watch *w)
 void cay_watch_remove(struct cay_http_server *s, struct cay_conn *c)
 {
     struct cay_watch *w = c->watch;
+    cay_far_forget(s, c);
     if (c->polled)
         s->polled--;
     c->polled = false;

@@ -118,8 +118,16 @@ static void run(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *
         resp->headers.len = headers;
     if (r >= 0 && resp->kind == CAY_RESP_BYTES && resp->status == 0)
         r = cay_fail(&err, CAY_ERR_INTERNAL, "the handler gave no answer");
+    bool streams = !then && c->req->route && c->req->route->body == CAY_BODY_STREAM;
+    if (r >= 0 && resp->kind == CAY_RESP_RECEIVE && !streams)
+        r = cay_fail(&err, CAY_ERR_INTERNAL, "the route has no streamed body");
     if (r < 0)
         cay_answer_error(s, c->req, &err, resp);
+    if (c->streamed && resp->kind != CAY_RESP_RECEIVE) {
+        c->keep_alive = false; /* the body is not wanted, and still on its way */
+        c->unread = true;
+    }
+    c->streamed = false;
     if (atomic_load(&s->stops) > 0)
         c->keep_alive = false;
 }
@@ -133,6 +141,7 @@ static void log_done(struct cay_http_server *s, const struct cay_conn *c, int st
 
 static void answer_stream(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *resp)
 {
+    c->raw = c->http10 || resp->counted;
     if (c->http10)
         c->keep_alive = false;
     cay_answer_begin(c, resp);
@@ -144,6 +153,28 @@ static void answer_stream(struct cay_http_server *s, struct cay_conn *c, struct 
     cay_answer_done(resp);
     cay_answer_forget(c); /* a stream may last for days */
     give_back(s, c, c->head_only ? CAY_PHASE_WRITE : CAY_PHASE_STREAM);
+}
+
+/* What comes later: the request stays, and with it the headers that are set already. */
+static void answer_later(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *resp)
+{
+    enum cay_phase phase = CAY_PHASE_DEFER;
+    c->then = resp->then;
+    c->kept = resp->headers;
+    resp->headers = (struct cay_buf){0};
+    if (resp->kind == CAY_RESP_RECEIVE) {
+        phase = CAY_PHASE_RECEIVE;
+        c->upload = calloc(1, sizeof *c->upload);
+        if (!c->upload)
+            abort();
+        c->upload->to = resp->receive;
+        resp->receives = false;
+    } else {
+        c->stream = resp->stream;
+        resp->stream = NULL;
+    }
+    cay_answer_done(resp);
+    give_back(s, c, phase);
 }
 
 static void work(struct cay_http_server *s, struct cay_conn *c)
@@ -158,14 +189,8 @@ static void work(struct cay_http_server *s, struct cay_conn *c)
         answer_stream(s, c, &resp);
         return;
     }
-    if (resp.kind == CAY_RESP_DEFER) {
-        c->stream = resp.stream;
-        c->then = resp.then;
-        c->kept = resp.headers;
-        resp.stream = NULL;
-        resp.headers = (struct cay_buf){0};
-        cay_answer_done(&resp);
-        give_back(s, c, CAY_PHASE_DEFER);
+    if (resp.kind == CAY_RESP_DEFER || resp.kind == CAY_RESP_RECEIVE) {
+        answer_later(s, c, &resp);
         return;
     }
     bool alive = cay_answer_send(c, &resp);

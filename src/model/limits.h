@@ -64,6 +64,10 @@
 #define CAY_HTTP_STREAM_CHUNK (64 * CAY_KIB) /* what one stream may have queued */
 #define CAY_HTTP_QUEUE 4096                  /* requests waiting for a worker; more is 503 */
 #define CAY_HTTP_PARAMS 8
+#define CAY_HTTP_SILENCE_MS 30000          /* a sender of a streamed body that sends nothing */
+#define CAY_HTTP_SLOW_MS 60000             /* over so long it must send at least */
+#define CAY_HTTP_SLOW_BYTES (60 * CAY_KIB) /* so much, or it is cut */
+#define CAY_HTTP_SINK_MS 60000             /* a streamed body's taker that takes nothing */
 #define CAY_HTTP_DRAIN_MS 10000
 
 /* the store */
