@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a GET tells beyond the row, asked for at most once a second and sandbox: figures of use, and
- * how the start command ended. Rows are never kept here. */
+ * how the start command ended. The last figures are also what the next are compared with. Rows are
+ * never kept here. */
 #pragma once
 #include "base/id.h"
 #include "log/record.h"
@@ -14,7 +15,7 @@ struct cay_cache_usage {
     char id[CAY_ID_SIZE];
     int64_t asked_at_ms; /* monotonic */
     bool known;
-    struct cay_usage usage;
+    struct cay_stats last;
 };
 
 struct cay_cache_start {
@@ -30,3 +31,6 @@ struct cay_cache {
     struct cay_cache_usage usage[CAY_CACHE_SLOTS];
     struct cay_cache_start start[CAY_CACHE_SLOTS];
 };
+
+/* Its counters begin again: what was read before is of another run. */
+void cay_cache_forget(struct cay_cache *cache, const char *id);

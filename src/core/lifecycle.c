@@ -88,6 +88,7 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
         if (r < 0)
             return fail_gone("start", &sb, r, err);
         cay_oom_forget(&core->oom, sb.id);
+        cay_cache_forget(&core->cache, sb.id);
         r = cay_core_run_start(core, &sb, err);
         if (r < 0) {
             (void)cay_provider_stop(core->provider, sb.id, 0, &ignored);

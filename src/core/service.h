@@ -64,7 +64,15 @@ int cay_core_resume(struct cay_core *core, const struct cay_account *owner, cons
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
                     struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* What a running one uses; false when it does not run or cannot tell. */
-bool cay_core_usage(struct cay_core *core, const struct cay_sandbox *sb, struct cay_usage *out);
+bool cay_core_usage(struct cay_core *core, const struct cay_sandbox *sb, struct cay_stats *out);
+/* The same for who must have it: at most CAY_STATS_MIN_MS old; percent is since the last reading by
+ * anybody. CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING". */
+int cay_core_stats(struct cay_core *core, const struct cay_sandbox *sb, struct cay_stats *out,
+                   struct cay_error *err);
+/* The next reading of whoever follows: percent is since the one that is in `stats`. A sandbox that
+ * does not run any more is CAY_ERR_CONFLICT or CAY_ERR_NOT_FOUND. */
+int cay_core_stats_next(struct cay_core *core, const char *sandbox_id, struct cay_stats *stats,
+                        struct cay_error *err);
 /* How the start command ended; false while it runs or when there is none. Both are at most a second
  * old, and cheap. */
 bool cay_core_start_exit(struct cay_core *core, const struct cay_sandbox *sb,

@@ -89,6 +89,8 @@ struct cay_conn {
     int far_fd;                  /* the pipe that epoll watches for this one; borrowed; -1 none */
     struct cay_upload *upload;
     int64_t quiet_ms; /* since when nothing was sent on the stream */
+    size_t timer;     /* its place in the heap, from 1; 0: none */
+    bool working;     /* a worker has it for its stream's `work` */
     char peer[48];
 };
 
@@ -116,6 +118,11 @@ struct cay_workers {
     bool closed;
 };
 
+struct cay_timers {
+    struct cay_conn **at;
+    size_t count, room;
+};
+
 struct cay_http_server {
     struct cay_http_app app;
     struct cay_http_times times;
@@ -134,6 +141,8 @@ struct cay_http_server {
     struct cay_conn *dead;
     struct cay_watch *watches[CAY_HTTP_WATCHES];
     size_t polled; /* streams that no watch wakes */
+    struct cay_timers timers;
+    size_t at_work; /* streams that a worker has */
     struct cay_buf pulled;
     char *scratch;
     int64_t now_ms, now_us, tick_at_ms, poll_at_ms, accept_at_ms, drain_until_ms;
@@ -172,6 +181,8 @@ void cay_answer_done(struct cay_resp *resp);
 size_t cay_conn_pending(const struct cay_conn *c);
 
 /* pump.c: streams, on the loop. */
+/* Goes on with a stream that a worker worked for. */
+void cay_pump_back(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump_later(struct cay_http_server *s, struct cay_conn *c);
@@ -197,6 +208,12 @@ bool cay_far_watch(struct cay_http_server *s, struct cay_conn *c, int fd, uint32
 void cay_far_forget(struct cay_http_server *s, struct cay_conn *c);
 void *cay_far_tag(struct cay_conn *c);
 struct cay_conn *cay_far_of(void *tag); /* NULL when it is none */
+
+/* timer.c: streams that time wakes. On the loop. */
+void cay_timer_set(struct cay_http_server *s, struct cay_conn *c); /* to its stream's wake_at_ms */
+void cay_timer_remove(struct cay_http_server *s, struct cay_conn *c);
+int64_t cay_timers_next_ms(const struct cay_http_server *s); /* INT64_MAX: none can be served */
+void cay_timers_run(struct cay_http_server *s);
 
 /* workers.c */
 int cay_workers_start(struct cay_http_server *s, struct cay_error *err);

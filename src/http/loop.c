@@ -127,7 +127,13 @@ static void take_back(struct cay_http_server *s)
     for (struct cay_conn *next; c; c = next) {
         next = c->link;
         c->unread |= atomic_exchange(&c->hold, CAY_HOLD_LOOP) == CAY_HOLD_NEWS;
-        if (c->phase == CAY_PHASE_STREAM || c->phase == CAY_PHASE_DEFER)
+        bool follows = c->phase == CAY_PHASE_STREAM || c->phase == CAY_PHASE_DEFER;
+        bool worked = c->working;
+        c->working = false;
+        s->at_work -= worked;
+        if (follows && worked)
+            cay_pump_back(s, c);
+        else if (follows)
             cay_pump_begin(s, c);
         else if (c->phase == CAY_PHASE_RECEIVE)
             cay_receive_begin(s, c);
@@ -205,6 +211,8 @@ static int wait_ms(const struct cay_http_server *s)
     int64_t until = s->tick_at_ms;
     if (s->polled > 0 && s->poll_at_ms < until)
         until = s->poll_at_ms;
+    if (cay_timers_next_ms(s) < until)
+        until = cay_timers_next_ms(s);
     if (!s->accepting && !s->draining && s->accept_at_ms < until)
         until = s->accept_at_ms;
     return until > s->now_ms ? (int)(until - s->now_ms) : 0;
@@ -240,6 +248,7 @@ static void look_after(struct cay_http_server *s)
         set_accepting(s, true);
     if (s->polled > 0 && s->now_ms >= s->poll_at_ms)
         poll_streams(s);
+    cay_timers_run(s);
     if (s->now_ms >= s->tick_at_ms)
         tick(s);
     free_dead(s);

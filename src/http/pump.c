@@ -51,6 +51,7 @@ void cay_pump_end(struct cay_http_server *s, struct cay_conn *c)
     if (!c->stream)
         return;
     cay_watch_remove(s, c);
+    cay_timer_remove(s, c);
     c->stream->ops->close(c->stream);
     c->stream = NULL;
     c->waiting = false;
@@ -135,6 +136,10 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
             cay_conn_close(s, c); /* without a last chunk: it must not look finished */
             return;
         }
+        if (got == CAY_PULL_WAIT && c->stream->wake_at_ms > 0) {
+            cay_timer_set(s, c);
+            return;
+        }
         if (got == CAY_PULL_WAIT && (c->watch || c->polled || c->far_fd >= 0))
             return;
         if (got == CAY_PULL_WAIT) /* and pull again: the file may have changed just before */
@@ -143,15 +148,29 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
     cay_pump_later(s, c);
 }
 
-void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c)
+/* The event came while a worker had the connection. */
+static bool is_gone(const struct cay_conn *c)
 {
     struct pollfd gone = {.fd = c->fd, .events = POLLRDHUP};
+    return poll(&gone, 1, 0) > 0 && (gone.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+void cay_pump_back(struct cay_http_server *s, struct cay_conn *c)
+{
+    if (is_gone(c))
+        cay_conn_close(s, c);
+    else
+        cay_pump(s, c);
+}
+
+void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c)
+{
     int unsent = CAY_HTTP_STREAM_CHUNK;
     c->deadline_ms = 0;
     c->quiet_ms = c->moved_ms = s->now_ms;
     c->begun = c->waiting = false;
-    if (poll(&gone, 1, 0) > 0 && (gone.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
-        cay_conn_close(s, c); /* the event came while a worker had the connection */
+    if (is_gone(c)) {
+        cay_conn_close(s, c);
         return;
     }
     if (s->draining && c->phase == CAY_PHASE_DEFER) {

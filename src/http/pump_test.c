@@ -121,6 +121,57 @@ TEST(http_stream_has_many_readers)
     toy_stop(&toy);
 }
 
+TEST(http_stream_is_woken_by_time)
+{
+    enum { READERS = 40 };
+    static struct toy_client readers[READERS];
+    toy_init(&toy, 2);
+    toy_start(&toy);
+    for (int i = 0; i < READERS; i++) {
+        toy_connect(&toy, &readers[i]);
+        toy_send(&readers[i], "GET /tick?5 HTTP/1.1\r\n" HOST "\r\n");
+    }
+    for (int i = 0; i < READERS; i++) {
+        toy_read_head(&readers[i], &answer);
+        for (int n = 0; n < 5; n++) {
+            CHECK("each tick", toy_read_chunk(&readers[i], &answer));
+            CHECK_STR("off the loop", answer.body, "tick");
+        }
+        CHECK("the end", !toy_read_chunk(&readers[i], &answer));
+        toy_send(&readers[i], HELLO);
+        toy_read(&readers[i], &answer);
+        CHECK_STR("the connection goes on", answer.body, "hello");
+        toy_close(&readers[i]);
+    }
+    toy_stop(&toy);
+}
+
+/* Work that hangs holds up other streams' work, and no request. */
+TEST(http_stream_work_is_bounded)
+{
+    enum { READERS = 3 * CAY_HTTP_STREAMS_AT_WORK };
+    static struct toy_client readers[READERS];
+    toy_init(&toy, CAY_HTTP_STREAMS_AT_WORK + 1);
+    toy_start(&toy);
+    for (int i = 0; i < READERS; i++) {
+        toy_connect(&toy, &readers[i]);
+        toy_send(&readers[i], "GET /tick?0 HTTP/1.1\r\n" HOST "\r\n");
+    }
+    CHECK("as many as may", toy_until(toy_held, CAY_HTTP_STREAMS_AT_WORK));
+    CHECK("the others wait", toy_until(toy_streams, READERS));
+    toy_connect(&toy, &client);
+    toy_send(&client, HELLO);
+    toy_read(&client, &answer);
+    CHECK_STR("requests are answered", answer.body, "hello");
+    CHECK_EQ("still no more", toy_held(), CAY_HTTP_STREAMS_AT_WORK);
+    for (int i = 0; i < READERS; i++) /* clients go while workers have their streams */
+        toy_close(&readers[i]);
+    toy_close(&client);
+    toy_release(READERS);
+    CHECK("all are closed", toy_until(toy_streams, 0));
+    toy_stop(&toy);
+}
+
 TEST(http_deferred_is_answered_at_the_end)
 {
     toy_init(&toy, 1);

@@ -102,6 +102,7 @@ void cay_http_free(struct cay_http_server *s)
     free_conns(s);
     cay_router_free(s->router);
     cay_buf_done(&s->pulled);
+    free(s->timers.at);
     cay_close_fd(&s->inotify_fd);
     cay_close_fd(&s->event_fd);
     cay_close_fd(&s->epoll_fd);

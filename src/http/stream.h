@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Something that lasts: bytes that come from a file which others append to, or from a pipe.
+/* Something that lasts: bytes that come from a file which others append to, from a pipe, or from
+ * time to time.
  *
  * The loop pulls when there is room on the wire, waits on the stream's file (by inotify) or pipe
- * (by epoll) when there is nothing more yet, and closes the stream when it ends or the client goes.
- * A stream has its own memory: the request's arena is gone by then (except under cay_resp_defer).
- */
+ * (by epoll), or for its time, when there is nothing more yet, and closes the stream when it ends
+ * or the client goes. A stream has its own memory: the request's arena is gone by then (except
+ * under cay_resp_defer). */
 #pragma once
 #include "base/buf.h"
 #include <stdbool.h>
+#include <stdint.h>
 
 enum cay_pull {
     CAY_PULL_MORE, /* call again when there is room */
-    CAY_PULL_WAIT, /* nothing now: wake me when the file changes */
+    CAY_PULL_WAIT, /* nothing now: wake me when the file changes, or at wake_at_ms */
     CAY_PULL_END,
     CAY_PULL_ABORT, /* cut the connection: the answer cannot be finished truthfully */
 };
@@ -20,8 +22,9 @@ struct cay_stream {
     const struct cay_stream_ops *ops;
     int watch_fd;          /* file whose changes wake this stream; borrowed; -1 none */
     const char *keepalive; /* sent after 15 s of silence; NULL none; static */
-    bool is_pipe; /* watch_fd is: woken when it is readable. Has an end, so that it may go on
-                     while the server drains */
+    bool is_pipe;       /* watch_fd is: woken when it is readable. Has an end, so that it may go on
+                           while the server drains */
+    int64_t wake_at_ms; /* monotonic; 0: the file wakes it. Else `work` is due then */
 };
 
 struct cay_stream_ops {
@@ -30,4 +33,6 @@ struct cay_stream_ops {
     void (*close)(struct cay_stream *s); /* frees */
     /* Optional. The client takes nothing for now: lets go of what can be read again. */
     void (*rest)(struct cay_stream *s);
+    /* With wake_at_ms. On a worker, so it may block on bounded work; then the stream is pulled. */
+    void (*work)(struct cay_stream *s);
 };

@@ -115,6 +115,56 @@ static int endless(struct cay_req *req, struct cay_resp *resp, struct cay_error 
     return cay_resp_stream(resp, 200, "text/plain", new_stream(&endless_ops, -1, NULL));
 }
 
+struct tick_stream {
+    struct cay_stream stream;
+    pthread_t loop;
+    int ticks, told, until;
+    bool off_loop;
+};
+
+/* Ticks are made by `work`, off the loop, and told by `pull`. */
+static enum cay_pull pull_tick(struct cay_stream *s, struct cay_buf *out, size_t room)
+{
+    struct tick_stream *t = (struct tick_stream *)s;
+    (void)room;
+    if (t->ticks == t->told) {
+        t->loop = pthread_self();
+        s->wake_at_ms = cay_clock_mono_ms() + 5;
+        return CAY_PULL_WAIT;
+    }
+    t->told = t->ticks;
+    cay_buf_adds(out, t->off_loop ? "tick" : "on the loop");
+    return t->told == t->until ? CAY_PULL_END : CAY_PULL_MORE;
+}
+
+static void work_tick(struct cay_stream *s)
+{
+    struct tick_stream *t = (struct tick_stream *)s;
+    t->off_loop = !pthread_equal(t->loop, pthread_self());
+    if (t->until == 0) { /* one that lasts */
+        atomic_fetch_add(&held, 1);
+        while (sem_wait(&release_hold) < 0)
+            ;
+        atomic_fetch_sub(&held, 1);
+    }
+    t->ticks++;
+}
+
+static const struct cay_stream_ops tick_ops = {
+    .pull = pull_tick, .close = close_stream, .work = work_tick};
+
+static int tick(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct tick_stream *t = calloc(1, sizeof *t);
+    uint64_t until = 0;
+    (void)err;
+    (void)cay_str_u64(req->query, 1000, &until); /* else one that lasts */
+    t->stream = (struct cay_stream){.ops = &tick_ops, .watch_fd = -1};
+    t->until = (int)until;
+    atomic_fetch_add(&streams, 1);
+    return cay_resp_stream(resp, 200, "text/plain", &t->stream);
+}
+
 static int deferred(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     (void)err;
@@ -197,6 +247,7 @@ static const struct cay_route routes[] = {
     {"GET", "/follow", CAY_SCOPE_NONE, follow},
     {"GET", "/endless", CAY_SCOPE_NONE, endless},
     {"POST", "/defer", CAY_SCOPE_NONE, defer},
+    {"GET", "/tick", CAY_SCOPE_NONE, tick},
     {"GET", "/fail-late", CAY_SCOPE_NONE, fail_late},
     {"PUT", "/take", CAY_SCOPE_NONE, take_body, CAY_BODY_STREAM},
     {"PUT", "/take-plain", CAY_SCOPE_NONE, take_body},

@@ -13,7 +13,8 @@ struct toy {
     int sink_fd, end_fd, verdict_fd, source_fd;
 };
 
-/* Times are the server's to change before toy_start. /hold waits until toy_release. */
+/* /tick?N ticks N times, with a worker's help each time; /tick?0 lasts in there like /hold.
+ * Times are the server's to change before toy_start. /hold waits until toy_release. */
 void toy_init(struct toy *t, int workers);
 void toy_start(struct toy *t);
 void toy_stop(struct toy *t);

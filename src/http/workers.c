@@ -184,6 +184,11 @@ static void work(struct cay_http_server *s, struct cay_conn *c)
         give_back(s, c, CAY_PHASE_CLOSE);
         return;
     }
+    if (c->working) {
+        c->stream->ops->work(c->stream);
+        give_back(s, c, c->phase);
+        return;
+    }
     run(s, c, &resp);
     if (resp.kind == CAY_RESP_STREAM) {
         answer_stream(s, c, &resp);

@@ -35,6 +35,9 @@
 #define CAY_MAX_PER_PAGE 1000
 #define CAY_DEFAULT_PER_PAGE 50
 #define CAY_MAX_PAGE 1000000
+#define CAY_STATS_MIN_MS 100 /* between two readings of one sandbox */
+#define CAY_STATS_MAX_MS 60000
+#define CAY_STATS_DEFAULT_MS 1000
 
 /* executions */
 #define CAY_MAX_ARGS 4096
@@ -62,6 +65,7 @@
 #define CAY_HTTP_CONNECTIONS 16000
 #define CAY_HTTP_KEEPALIVE_MS 15000          /* comment lines on quiet streams */
 #define CAY_HTTP_STREAM_CHUNK (64 * CAY_KIB) /* what one stream may have queued */
+#define CAY_HTTP_STREAMS_AT_WORK 4           /* streams that have a worker for a moment */
 #define CAY_HTTP_QUEUE 4096                  /* requests waiting for a worker; more is 503 */
 #define CAY_HTTP_PARAMS 8
 #define CAY_HTTP_SILENCE_MS 30000          /* a sender of a streamed body that sends nothing */

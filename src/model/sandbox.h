@@ -50,7 +50,7 @@ struct cay_sandbox {
     struct cay_copied copied; /* when spec.from is set */
 };
 
-/* What a running one uses now. */
+/* What a running one uses now; counters begin anew with each start. */
 struct cay_usage {
     uint64_t cpu_us, memory_bytes, memory_peak_bytes;
     uint32_t pids;
@@ -58,4 +58,11 @@ struct cay_usage {
     uint64_t pids_refused;                  /* forks that the limit refused */
     uint64_t disk_bytes, disk_limit_bytes;  /* 0: cannot be told */
     uint64_t io_read_bytes, io_write_bytes; /* of block devices; 0 where nobody counts */
+};
+
+/* A reading of them, and what it says beside an earlier one. */
+struct cay_stats {
+    struct cay_usage usage;
+    int64_t read_at_us; /* monotonic */
+    double cpu_percent; /* since the reading before, 100 is one core; negative: there was none */
 };

@@ -86,27 +86,51 @@ static void shape_death(struct cay_json_writer *w, const struct cay_death *death
     cay_jw_object_end(w);
 }
 
+void cay_v1_shape_usage(struct cay_json_writer *w, struct cay_core *core,
+                        const struct cay_spec *limits, const struct cay_stats *stats)
+{
+    const struct cay_usage *u = &stats->usage;
+    cay_jw_object(w, "cpu");
+    cay_jw_int(w, "usageMs", (int64_t)(u->cpu_us / 1000));
+    if (stats->cpu_percent >= 0)
+        cay_jw_real(w, "percent", (double)(int64_t)(stats->cpu_percent * 100 + 0.5) / 100);
+    else
+        cay_jw_null(w, "percent");
+    cay_jw_real(w, "limitCores", limits->cpu_milli / 1000.0);
+    cay_jw_object_end(w);
+    cay_jw_object(w, "memory");
+    cay_jw_int(w, "bytes", (int64_t)u->memory_bytes);
+    cay_jw_int(w, "peakBytes", (int64_t)u->memory_peak_bytes);
+    cay_jw_int(w, "limitBytes", (int64_t)limits->memory_bytes);
+    cay_jw_object_end(w);
+    cay_jw_object(w, "pids");
+    cay_jw_int(w, "now", u->pids);
+    cay_jw_int(w, "limit", limits->pids);
+    cay_jw_object_end(w);
+    cay_jw_object(w, "disk");
+    if (u->disk_limit_bytes)
+        cay_jw_int(w, "bytes", (int64_t)u->disk_bytes);
+    else
+        cay_jw_null(w, "bytes");
+    cay_jw_int(w, "limitBytes",
+               (int64_t)(u->disk_limit_bytes ? u->disk_limit_bytes : limits->disk_bytes));
+    cay_jw_str(w, "enforcedBy", disk_enforced_by(cay_core_disk(core)));
+    cay_jw_object_end(w);
+    cay_jw_object(w, "io");
+    cay_jw_int(w, "readBytes", (int64_t)u->io_read_bytes);
+    cay_jw_int(w, "writeBytes", (int64_t)u->io_write_bytes);
+    cay_jw_object_end(w);
+}
+
 /* What is not on the row: use and limits, and how the start command ended. */
 static void shape_now(struct cay_json_writer *w, struct cay_core *core,
                       const struct cay_sandbox *sb)
 {
-    struct cay_usage usage;
+    struct cay_stats stats;
     struct cay_record_exit end;
-    if (cay_core_usage(core, sb, &usage)) {
+    if (cay_core_usage(core, sb, &stats)) {
         cay_jw_object(w, "usage");
-        cay_jw_object(w, "cpu");
-        cay_jw_int(w, "usageMs", (int64_t)(usage.cpu_us / 1000));
-        cay_jw_real(w, "limitCores", sb->spec.cpu_milli / 1000.0);
-        cay_jw_object_end(w);
-        cay_jw_object(w, "memory");
-        cay_jw_int(w, "bytes", (int64_t)usage.memory_bytes);
-        cay_jw_int(w, "peakBytes", (int64_t)usage.memory_peak_bytes);
-        cay_jw_int(w, "limitBytes", (int64_t)sb->spec.memory_bytes);
-        cay_jw_object_end(w);
-        cay_jw_object(w, "pids");
-        cay_jw_int(w, "now", usage.pids);
-        cay_jw_int(w, "limit", sb->spec.pids);
-        cay_jw_object_end(w);
+        cay_v1_shape_usage(w, core, &sb->spec, &stats);
         cay_jw_object_end(w);
     }
     if (sb->start_exec[0])

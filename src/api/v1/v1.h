@@ -6,7 +6,7 @@
 #include "log/reader.h"
 
 extern const struct cay_route cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[],
-    cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_health_routes[];
+    cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[], cay_v1_health_routes[];
 
 /* spec.c: bodies to specs. The spec comes with its defaults. */
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err);
@@ -19,6 +19,9 @@ int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error 
 /* shape.c: answers. `full` adds what only the answer about one sandbox tells. */
 void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay_core *core,
                           const struct cay_sandbox *sb, bool full);
+/* cpu, memory, pids, disk and io, into the object that is open. */
+void cay_v1_shape_usage(struct cay_json_writer *w, struct cay_core *core,
+                        const struct cay_spec *limits, const struct cay_stats *stats);
 void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
                             const struct cay_execution *ex);
 void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, int64_t per_page);

@@ -270,7 +270,7 @@ static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *
     if (r == 0)
         r = find_running(f, id, &b, err);
     if (r == 0)
-        *out = (struct cay_usage){.cpu_us = 1000,
+        *out = (struct cay_usage){.cpu_us = (uint64_t)(cay_clock_mono_us() / 2),
                                   .memory_bytes = CAY_MIB,
                                   .memory_peak_bytes = 2 * CAY_MIB,
                                   .pids = 1,

@@ -3,7 +3,9 @@
  *
  *   ["exit", "3"]   exits with 3
  *   ["sleep", …]    runs until it is killed, stopped or destroyed
- *   anything else   prints its arguments, separated by blanks, and exits with 0 */
+ *   anything else   prints its arguments, separated by blanks, and exits with 0
+ *
+ * A sandbox uses half of one core, paused or not. */
 #pragma once
 #include "provider/provider.h"
 

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* /api/v1: pausing, and what a sandbox uses. */
+#include "tests/api/api.h"
+
+/* Who waits for a command waits on while its sandbox is paused. */
+TEST(v1_pauses_and_resumes)
+{
+    struct api api;
+    struct cay_error err = {0};
+    api_open(&api, 0);
+    struct cay_sandbox sb = fixture_create(&api.f, "box", false);
+    CAY_AUTO_FD int waits = dial(&api);
+    send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
+    struct cay_strs running = {0};
+    while (running.count < 1 &&
+           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
+        sched_yield();
+    const char *answer = ask(&api, "POST /api/v1/sandbox/box/pause", NULL, NULL);
+    CHECK_EQ("paused", status_of(answer), 200);
+    CHECK("its state", strstr(answer, "\"status\":\"PAUSED\"") != NULL);
+    answer = ask(&api, "GET /api/v1/sandbox/box", NULL, NULL);
+    CHECK("it still uses", strstr(answer, "\"usage\":{\"cpu\"") != NULL);
+    answer = ask(&api, "GET /api/v1/sandbox?status=PAUSED", NULL, NULL);
+    CHECK_EQ("listed", cay_json_get_int(body_of(&api, answer), "total", 0), 1);
+    answer = ask(&api, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"say\"]}");
+    CHECK_EQ("no commands", status_of(answer), 409);
+    CHECK("and why", strstr(answer, "\"SANDBOX_PAUSED\"") != NULL);
+    answer = ask(&api, "POST /api/v1/sandbox/box/resume", NULL, NULL);
+    CHECK("goes on", strstr(answer, "\"status\":\"RUNNING\"") != NULL);
+    const char *path =
+        cay_arena_printf(&api.f.a, "POST /api/v1/sandbox/box/exec/%s/kill", running.at[0]);
+    CHECK_EQ("kill", status_of(ask(&api, path, NULL, NULL)), 200);
+    answer = receive(&api, waits);
+    CHECK_EQ("who waited is answered", status_of(answer), 200);
+    CHECK("with the end", strstr(answer, "\"signal\":15") != NULL);
+    api_close(&api);
+}
+
+/* The next event of a stream that lasts; chunk sizes stand in the text. */
+static bool next_event(int fd, const char *name, char *text, size_t size)
+{
+    char mark[64];
+    size_t len = 0;
+    snprintf(mark, sizeof mark, "event: %s\n", name);
+    while (len + 1 < size && recv(fd, text + len, 1, 0) == 1) {
+        text[++len] = 0;
+        const char *at = strstr(text, mark);
+        if (at && strstr(at, "\n\n"))
+            return true;
+    }
+    return false;
+}
+
+TEST(v1_stats_once_and_as_they_change)
+{
+    struct api api;
+    struct cay_error err = {0};
+    struct cay_sandbox sb;
+    char text[4096];
+    static const char accept[] = "Accept: text/event-stream\r\n";
+    api_open(&api, 0);
+    fixture_create(&api.f, "box", false);
+    const char *answer = ask(&api, "GET /api/v1/sandbox/box/stats", NULL, NULL);
+    CHECK_EQ("once", status_of(answer), 200);
+    CHECK("nothing to compare with", strstr(answer, "\"percent\":null") != NULL);
+    static const char *const parts[] = {
+        "\"cpu\":{\"usageMs\":",
+        "\"limitCores\":1}",
+        "\"memory\":{\"bytes\":1048576,\"peakBytes\":2097152,\"limitBytes\":67108864}",
+        "\"pids\":{\"now\":1,\"limit\":512}",
+        "\"disk\":{\"bytes\":null,\"limitBytes\":10000000000,\"enforcedBy\":\"none\"}",
+        "\"io\":{\"readBytes\":0,\"writeBytes\":0}",
+        "\"network\":{\"rxBytes\":0,\"txBytes\":0}",
+    };
+    for (size_t i = 0; i < COUNT(parts); i++)
+        CHECK(parts[i], strstr(answer, parts[i]) != NULL);
+    CHECK_EQ("too fast",
+             status_of(ask(&api, "GET /api/v1/sandbox/box/stats?intervalMs=99", accept, NULL)),
+             400);
+    CHECK_EQ("too slow",
+             status_of(ask(&api, "GET /api/v1/sandbox/box/stats?interval_ms=60001", accept, NULL)),
+             400);
+
+    CAY_AUTO_FD int fd = dial(&api);
+    send_request(&api, fd, "GET /api/v1/sandbox/box/stats?intervalMs=100", accept, NULL);
+    CHECK("at once", next_event(fd, "stats", text, sizeof text));
+    for (int i = 0; i < 3; i++) {
+        CHECK("again", next_event(fd, "stats", text, sizeof text));
+        const char *percent = strstr(text, "\"percent\":");
+        double value = percent ? strtod(percent + 10, NULL) : 0;
+        CHECK("half a core", value > 45 && value < 55);
+    }
+    cay_provider_fake_fail_at(api.f.provider, 1);
+    CHECK("an engine that is away for once", next_event(fd, "stats", text, sizeof text));
+    CHECK_EQ("pause", cay_core_pause(api.f.core, &api.f.me, "box", &api.f.a, &sb, &err), 0);
+    CHECK("paused ones are counted too", next_event(fd, "stats", text, sizeof text));
+    answer = ask(&api, "GET /api/v1/sandbox/box/stats", NULL, NULL);
+    CHECK("compared with the last reading", strstr(answer, "\"percent\":null") == NULL);
+    CHECK_EQ("stop", cay_core_stop(api.f.core, &api.f.me, "box", 0, &api.f.a, &sb, &err), 0);
+    CHECK("it ends", next_event(fd, "end", text, sizeof text));
+    CHECK("and says why", strstr(text, "{\"status\":\"STOPPED\"}") != NULL);
+    answer = ask(&api, "GET /api/v1/sandbox/box/stats", NULL, NULL);
+    CHECK_EQ("not of what is down", status_of(answer), 409);
+    CHECK("by name", strstr(answer, "SANDBOX_NOT_RUNNING") != NULL);
+    api_close(&api);
+}
