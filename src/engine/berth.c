@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/capability.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -105,6 +106,18 @@ static int write_map(pid_t pid, const char *which, uint32_t base)
     return write_file(path, text);
 }
 
+/* Another effective id, with all of root's rights. */
+static int act_as(uid_t uid)
+{
+    cap_t caps = cap_get_proc();
+    int r = setresuid((uid_t)-1, uid, (uid_t)-1);
+    if (r == 0 && caps)
+        r = cap_set_proc(caps);
+    cap_free(caps);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of ids takes it away */
+    return r;
+}
+
 static int wait_to_be_killed(void *parent)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -114,14 +127,24 @@ static int wait_to_be_killed(void *parent)
 }
 
 /* A user namespace needs a process to be made with; it lives until the map is written. It has our
- * memory, because a copy of it would cost more than all the rest; of that it uses its stack. */
+ * memory, because a copy of it would cost more than all the rest; of that it uses its stack.
+ *
+ * What the kernel counts by user (inotify, timers, message queues, locked memory) is counted for
+ * the owner of a user namespace as well. Were that root, one sandbox could use up what all of them
+ * and the host share. So each has an owner of its own: the id that is pid 1's inside. */
 static int make_user(struct cay_berth *b, struct cay_error *err)
 {
     static _Alignas(16) char stack[16384];
     char path[64];
     pid_t parent = getpid();
+    if (act_as(b->base + CAY_BERTH_IDS - 1) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot act as the owner of a namespace");
     pid_t pid =
         clone(wait_to_be_killed, stack + sizeof stack, CLONE_NEWUSER | CLONE_VM | SIGCHLD, &parent);
+    int saved = errno;
+    if (act_as(0) < 0)
+        _exit(1); /* the next filler is root again */
+    errno = saved;
     if (pid < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a user namespace");
     int r = 0;

@@ -197,7 +197,8 @@ static int tree_fd(const struct cay_cgroups *c, enum cay_controller controller, 
     return c->trees[at].parent_fd;
 }
 
-/* All sandboxes together leave the host 15 % of its memory and 20 % of its pids. */
+/* All sandboxes together leave the host 15 % of its memory and 20 % of its pids, and have half the
+ * weight of anyone else when there is not enough processor for all. */
 static void limit_parent(const struct cay_cgroups *c)
 {
     struct sysinfo info;
@@ -215,6 +216,9 @@ static void limit_parent(const struct cay_cgroups *c)
     int pids = tree_fd(c, CAY_CG_PIDS, &v2);
     if (pids >= 0 && read_at(proc, "pid_max", text, sizeof text))
         (void)write_number(pids, "pids.max", strtoull(text, NULL, 10) / 10 * 8);
+    int cpu = tree_fd(c, CAY_CG_CPU, &v2);
+    if (cpu >= 0)
+        (void)write_number(cpu, v2 ? "cpu.weight" : "cpu.shares", v2 ? 50 : 512);
 }
 
 int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_error *err)
@@ -266,9 +270,11 @@ static int set_memory(const struct cay_cgroups *c, const char *id, uint64_t byte
     if (write_number(fd, v2 ? "memory.max" : "memory.limit_in_bytes", bytes) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit memory to %llu bytes",
                               (unsigned long long)bytes);
-    /* Swap off; kernels without swap accounting do not have the file. */
-    (void)(v2 ? write_number(fd, "memory.swap.max", 0)
-              : write_number(fd, "memory.memsw.limit_in_bytes", bytes));
+    /* Swap off. A kernel that has neither file, or counts no swap, can at least be asked to. */
+    int r = v2 ? write_number(fd, "memory.swap.max", 0)
+               : write_number(fd, "memory.memsw.limit_in_bytes", bytes);
+    if (r < 0 && !v2)
+        (void)write_number(fd, "memory.swappiness", 0);
     return 0;
 }
 

@@ -134,7 +134,9 @@ static int arrange_descriptors(int listen_fd, int lock_fd, struct cay_error *err
 
 static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p)
 {
-    static const char *const argv[] = {"cay-init", NULL}, *const env[] = {NULL};
+    static const char *const env[] = {NULL};
+    char file_bytes[24];
+    const char *const argv[] = {"cay-init", file_bytes, NULL};
     struct cay_error err;
     sigset_t none;
 
@@ -144,6 +146,7 @@ static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p)
     sigprocmask(SIG_SETMASK, &none, NULL);
     (void)prctl(PR_SET_PDEATHSIG, 0);
 
+    snprintf(file_bytes, sizeof file_bytes, "%llu", (unsigned long long)plan->request->disk_bytes);
     int init = raise_fd(plan->engine->init_fd);
     int r = build(plan, &err);
     if (r == 0)

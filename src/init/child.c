@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #define STATUS_FD 3
@@ -162,6 +163,9 @@ void cay_child_run(const struct cay_child *c)
     if (cay_caps_raise() < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
     raise_oom_score();
+    const struct rlimit file = {c->file_bytes, c->file_bytes};
+    if (setrlimit(RLIMIT_FSIZE, &file) < 0)
+        refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
     /* so that it can open /dev/stdout; where it fails, only that does not work */
     (void)!fchown(STDOUT_FILENO, user.uid, user.gid);
     (void)!fchown(STDERR_FILENO, user.uid, user.gid);

@@ -74,6 +74,7 @@ struct cay_init {
     int64_t accept_at_ms; /* accepting rests until then; NEVER: it does not rest */
     bool stopping, childless, reap_more;
     int64_t stop_kill_at_ms;
+    uint64_t file_bytes; /* RLIMIT_FSIZE of whatever is started */
     struct cay_conn conns[CAY_INIT_CONNS];
     struct cay_job jobs[CAY_INIT_JOBS];
     _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
@@ -111,6 +112,7 @@ struct cay_child {
     const struct cay_init_request *req;
     const char *strings; /* inline, or NULL: in memfd */
     int memfd, stdin_fd, stdout_fd, stderr_fd, status_fd;
+    uint64_t file_bytes;
 };
 void cay_child_run(const struct cay_child *c) CAY_NORETURN;
 

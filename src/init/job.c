@@ -145,6 +145,7 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
         .stdout_fd = p.write[0],
         .stderr_fd = p.write[1],
         .status_fd = p.write[2],
+        .file_bytes = in->file_bytes,
     };
     pid_t pid = fork();
     if (pid == 0)

@@ -28,6 +28,13 @@ class Copied(ctypes.Structure):
     _fields_ = [("method", ctypes.c_char * 16), ("ms", ctypes.c_int64), ("bytes", ctypes.c_uint64)]
 
 
+class Usage(ctypes.Structure):
+    _fields_ = [("cpu_us", ctypes.c_uint64), ("memory_bytes", ctypes.c_uint64), ("memory_peak_bytes", ctypes.c_uint64),
+                ("pids", ctypes.c_uint32), ("oom_kills", ctypes.c_uint64), ("pids_refused", ctypes.c_uint64),
+                ("disk_bytes", ctypes.c_uint64), ("disk_limit_bytes", ctypes.c_uint64),
+                ("io_read_bytes", ctypes.c_uint64), ("io_write_bytes", ctypes.c_uint64)]
+
+
 class Refused(Exception):
     def __init__(self, reply):
         super().__init__(f"{reply.code} {reply.name.decode()} {reply.msg.decode()} {reply.cause.decode()}")
@@ -76,6 +83,9 @@ class Engine:
 
     def snapshot(self, ident, other):
         return Copied.from_buffer_copy(self.ask("snapshot", ident, other=other)[0])
+
+    def usage(self, ident):
+        return Usage.from_buffer_copy(self.ask("usage", ident)[0])
 
     def kept(self):
         listed = self.ask("kept")[1]

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every limit holds, is told, and harms nobody but the one who meets it."""
+import ctypes
+import os
+from pathlib import Path
+
+import pytest
+
+from harness import proc
+from harness.engine import Engine
+from harness.wait import until
+
+MIB = 1 << 20
+
+
+def knob(ident, *names):
+    """A file of a sandbox's cgroups, by the name it has in v1 or in v2."""
+    found = [Path(d, n) for d in proc.cgroup_dirs(ident) for n in names if os.path.exists(f"{d}/{n}")]
+    assert found, names
+    return found[0].read_text().strip()
+
+
+@pytest.fixture
+def engine(server):
+    engine = Engine(server)
+    yield engine
+    engine.close()
+
+
+# ---- each one ----
+
+def test_no_swap(client):
+    box = client.create("box", memoryGB=0.25)
+    swap = knob(box["id"], "memory.memsw.limit_in_bytes", "memory.swap.max")
+    assert swap in ("0", str(256 * MIB)), "memory and swap together are what was asked for"
+
+
+def test_tmpfs_is_charged_and_sized(client):
+    """What lies in /dev/shm is memory of the sandbox, and at most half of it."""
+    client.create("box", memoryGB=0.25)
+    half = client.exec("box", "head -c 200M /dev/zero > /dev/shm/f; stat -c %s /dev/shm/f")
+    assert int(half["stdout"]) == 128 * MIB, half
+    assert client.exec("box", ["python3", "-c", "bytearray(160 << 20)"])["reason"] == "oom"
+    client.sh("box", "rm /dev/shm/f")
+    assert client.exec("box", ["python3", "-c", "bytearray(160 << 20)"])["exitCode"] == 0
+    for place in ("/tmp", "/run", "/workspace"):
+        assert client.exec("box", ["stat", "-f", "-c", "%T", place])["stdout"] != "tmpfs\n"
+
+
+def test_open_files(client, box):
+    script = ("import os, resource\nsoft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+              "resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))\nn = 0\n"
+              "try:\n while True: os.open('/dev/null', 0); n += 1\n"
+              "except OSError as e: print(n < hard <= 65536, e.errno)\n"
+              "try: resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard + 1))\n"
+              "except (ValueError, PermissionError): print('not more')\n")
+    for user in ("user", "root"):
+        assert client.sh("box", ["python3", "-c", script], user=user) == "True 24\nnot more\n"
+
+
+def test_file_size(server, client):
+    """A file cannot be larger than the disk, not even one with a hole."""
+    client.create("box", diskSizeGB=0.2)
+    for user in ("user", "root"):
+        assert client.sh("box", ["python3", "-c", "import resource; print(resource.getrlimit(resource.RLIMIT_FSIZE))"],
+                         user=user) == "(200000000, 200000000)\n"
+        assert client.exec("box", "ulimit -f unlimited", user=user)["exitCode"] != 0
+        assert client.exec("box", ["truncate", "-s", "201000000", "f"], user=user)["exitCode"] != 0
+    client.sh("box", ["truncate", "-s", "199000000", "f"])
+    assert "unlimited" in next(line for line in proc.text(server.inits()[0], "limits").splitlines()
+                               if line.startswith("Max file size")), "pid 1 writes logs of any length"
+
+
+def test_no_core_dumps(client, box):
+    result = client.exec("box", "ulimit -c; ulimit -c unlimited 2>/dev/null; cd /tmp; sh -c 'kill -ABRT $$'; ls /tmp")
+    assert result["stdout"] == "0\n", result
+
+
+def test_all_together_leave_room(server, client, box):
+    """The parent of all: memory and processes for the host, and half of anyone's weight."""
+    parent = f"cay-{server.instance()}"
+    total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+    assert total // 2 < int(knob(parent, "memory.limit_in_bytes", "memory.max")) <= total * 86 // 100
+    assert int(knob(parent, "pids.max")) <= int(Path("/proc/sys/kernel/pid_max").read_text()) * 8 // 10
+    assert knob(parent, "cpu.shares", "cpu.weight") in ("512", "50")
+
+
+def test_throttled(client):
+    """A processor's tenth is no more than that, however busy it is."""
+    box = client.create("box", cpuCores=0.1)
+    client.detach("box", "while :; do :; done")
+    count = lambda: int(next(line.split()[1] for d in proc.cgroup_dirs(box["id"]) if os.path.exists(f"{d}/cpu.stat")
+                             for line in Path(d, "cpu.stat").read_text().splitlines() if line.startswith("nr_throttled")))
+    until(lambda: count() > 3, "it is held back")
+
+
+# ---- the reading ----
+
+def test_usage_is_whole(client, engine):
+    box = client.create("box", memoryGB=0.25, diskSizeGB=0.2)
+    before = engine.usage(box["id"])
+    assert before.pids == 1 and before.disk_limit_bytes == 200_000_000 and before.oom_kills == before.pids_refused == 0
+    held = client.detach("box", ["python3", "-c", "b = bytearray(64 << 20); print('up', flush=True); __import__('signal').pause()"])
+    until(lambda: client.output("box", held) == b"up\n", "it holds memory")
+    client.sh("box", "head -c 20M /dev/urandom > f; sync f")
+    client.exec("box", ["python3", "-c", "bytearray(400 << 20)"])
+    client.exec("box", ["python3", "-c", FORKS])
+    after = engine.usage(box["id"])
+    assert after.cpu_us > before.cpu_us
+    assert 64 * MIB <= after.memory_bytes <= after.memory_peak_bytes <= 257 * MIB and after.memory_peak_bytes > 200 * MIB
+    assert after.oom_kills >= 1 and after.pids_refused >= 1
+    assert 20 * MIB <= after.disk_bytes - before.disk_bytes < 30 * MIB and after.disk_bytes < after.disk_limit_bytes
+    assert client.post("/sandbox/box/pause").status == 200
+    still = engine.usage(box["id"])
+    assert still.memory_bytes and still.pids == after.pids, "a paused one can be read as well"
+    client.post("/sandbox/box/resume")
+
+
+FORKS = """
+import os, signal
+pids = []
+try:
+    while len(pids) < 1000:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        pids.append(pid)
+except OSError:
+    print(len(pids))
+for pid in pids:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+"""
+
+
+# ---- F-29: what the kernel counts by user ----
+
+EXHAUST = {
+    "inotify": "while libc.inotify_init1(0) >= 0: n += 1",
+    "timers": "while libc.timer_create(0, None, ctypes.byref(timer)) == 0: n += 1",
+    "queues": "while libc.mq_open(b'/q%d' % n, os.O_CREAT | os.O_RDWR, 0o600, None) >= 0: n += 1",
+    "segments": "while libc.shmget(0, ctypes.c_size_t(4096), 0o1600) >= 0: n += 1",
+    "semaphores": "while libc.semget(0, 100, 0o1600) >= 0: n += 1",
+    "messages": "while libc.msgget(0, 0o1600) >= 0: n += 1",
+    "pipes": "try:\n while True: fds.append(os.pipe()); n += 1\nexcept OSError: pass",
+    "epoll": "try:\n while True: fds.append(select.epoll()); n += 1\nexcept OSError: pass",
+    "memfds": "try:\n while True: fds.append(os.memfd_create('x')); n += 1\nexcept OSError: pass",
+    "locked memory": "while n < 100000 and libc.mlock(ctypes.c_void_p(libc.mmap(None, ctypes.c_size_t(65536), 3, 34, -1, 0)),"
+                     " ctypes.c_size_t(65536)) == 0: n += 1",
+}
+TAKE = """
+import ctypes, os, resource, select, signal, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+timer, fds, n = ctypes.c_void_p(), [], 0
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+%s
+print(n, flush=True)
+if len(sys.argv) > 1:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("what", EXHAUST)
+def test_exhausted_for_itself_alone(client, what):
+    """One takes all it can get; the other gets as much, and so does the host."""
+    client.create("greedy")
+    client.create("modest")
+    script = TAKE % EXHAUST[what]
+    held = client.detach("greedy", ["python3", "-c", script, "hold"])
+    until(lambda: client.output("greedy", held).endswith(b"\n"), "it has all", 30)
+    taken = int(client.output("greedy", held))
+    assert taken > 0
+    other = int(client.sh("modest", ["python3", "-c", script], timeoutMs=30_000))
+    assert other >= taken * 9 // 10, (taken, other)
+    libc = ctypes.CDLL(None)
+    fd = libc.inotify_init1(0)
+    assert fd >= 0
+    os.close(fd)
+    assert client.sh("greedy", "echo alive") == "alive\n"
+
+
+# ---- a neighbour ----
+
+HOGS = {
+    "fork bomb": ["python3", "-c", "import os\nwhile True:\n try: os.fork()\n except OSError: pass"],
+    "memory": ["sh", "-c", "while :; do python3 -c 'b = bytearray(1 << 30)'; done"],
+    "disk": ["sh", "-c", "while :; do head -c 300M /dev/zero > /workspace/f; done"],
+    "files": ["python3", "-c", "import os\nn = 0\nwhile True:\n n += 1\n try: open('/workspace/%d' % n, 'w').write('x' * 4000)\n"
+              " except OSError: pass"],
+    "log": ["yes"],
+}
+
+
+@pytest.mark.parametrize("hog", HOGS)
+def test_neighbour_is_unharmed(server, client, engine, hog):
+    """While one takes all it can, the other's processes live and new ones begin; nobody of ours dies."""
+    ours = server.pids()
+    box = client.create("hog", memoryGB=0.125, diskSizeGB=0.2)
+    client.create("neighbour", memoryGB=0.125, diskSizeGB=0.2)
+    lasting = client.detach("neighbour", ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"])
+    ident = client.detach("hog", HOGS[hog])
+    at_its_bound = {
+        "fork bomb": lambda: engine.usage(box["id"]).pids_refused > 0,
+        "memory": lambda: engine.usage(box["id"]).oom_kills > 1,
+        "disk": lambda: engine.usage(box["id"]).disk_bytes > 190_000_000,
+        "files": lambda: engine.usage(box["id"]).disk_bytes > 50_000_000,
+        "log": lambda: client.execution("hog", ident)["truncated"],
+    }
+    until(at_its_bound[hog], "it is at its bound", 60)
+    said = len(client.output("neighbour", lasting))
+    for _ in range(10):
+        assert client.sh("neighbour", "echo x > f && cat f") == "x\n"
+    until(lambda: len(client.output("neighbour", lasting)) > said, "the neighbour's process lives")
+    told = engine.usage(client.sandbox("neighbour")["id"])
+    assert told.oom_kills == told.pids_refused == 0
+    assert client.sandbox("hog")["status"] == "RUNNING" and server.pids() == ours
+    assert client.delete("/sandbox/hog").status == 200
+    assert proc.in_cgroup(box["id"]) == []
+
+
+# ---- F-27 ----
+
+DEEP = """
+import os
+os.chdir('/workspace')
+for i in range(10000):
+    os.mkdir('d')
+    os.chdir('d')
+os.chdir('/workspace')
+for i in range(2000):
+    open(f'{i:0255d}', 'w').close()
+print('made')
+"""
+
+
+def test_deep_trees_go_away(server, client):
+    """Neither depth nor long names overflow whoever removes them."""
+    client.create("deep")
+    assert client.sh("deep", ["python3", "-c", DEEP]) == "made\n"
+    ours = server.pids()
+    assert client.delete("/sandbox/deep").status == 200
+    until(lambda: server.traces() == {}, "nothing is left", 30)
+    assert server.pids() == ours
