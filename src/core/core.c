@@ -42,6 +42,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_holds_init(&core->holds);
     cay_oom_init(&core->oom);
     cay_settler_init(&core->settler);
+    cay_maker_init(&core->maker);
     pthread_mutex_init(&core->cache.lock, NULL);
     init_wake(core);
     *out = core;
@@ -98,13 +99,15 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
 
 int cay_core_keep(struct cay_core *core, struct cay_error *err)
 {
-    return cay_keeper_start(core, err);
+    int r = cay_keeper_start(core, err);
+    return r < 0 ? r : cay_maker_start(core, err);
 }
 
 void cay_core_close(struct cay_core *core)
 {
     if (!core)
         return;
+    cay_maker_done(core);
     cay_keeper_stop(core);
     cay_settler_done(&core->settler);
     cay_provider_close(core->provider);

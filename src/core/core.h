@@ -3,6 +3,7 @@
 #pragma once
 #include "core/cache.h"
 #include "core/hold.h"
+#include "core/maker.h"
 #include "core/oom.h"
 #include "core/service.h"
 #include "core/settle.h"
@@ -25,6 +26,7 @@ struct cay_core {
     struct cay_cache cache;
     struct cay_oom oom;
     struct cay_settler settler;
+    struct cay_maker maker;
 
     /* keeper.c */
     bool kept;
@@ -45,6 +47,13 @@ int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err);
+/* The second half of a create that was answered; the caller holds the id. */
+void cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
+                            int64_t began_ms);
+/* Takes back what a create made. The row of one that was answered stays, in error, with the reason;
+ * any other is removed. */
+int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const char *why,
+                         struct cay_error *err);
 /* Runs the start command, if there is one; its execution id goes to sb->start_exec. */
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
 /* The row of a sandbox that was started again. */

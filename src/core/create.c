@@ -3,37 +3,45 @@
  *
  * A crash between two steps must leave something that names what to mend, so the row is written
  * before anything exists (PENDING) and says RUNNING only when the sandbox runs. A failure on the
- * way takes back what was made, in reverse; what even that cannot take back, reconcile.c finds. */
+ * way takes back what was made, in reverse; what even that cannot take back, reconcile.c finds.
+ *
+ * Whoever waits hears of a failure, and then there never was a row. Whoever does not want to wait
+ * is answered with the row, so that stays and tells of the failure: `answered` is its mark. */
 #include "base/clock.h"
 #include "base/crash.h"
+#include "base/log.h"
 #include "core/core.h"
 #include "core/keeper.h"
+#include "core/maker.h"
 #include "core/validate.h"
 #include "log/files.h"
 #include "model/limits.h"
+#include <stdio.h>
 #include <string.h>
 
 #define NAME_TRIES 4
 #define LOOK_MS 1000 /* until reconcile tries what an undo could not do */
 
-struct undo {
-    struct cay_core *core; /* NULL once there is nothing to undo */
-    const char *id;
-    bool in_store, in_provider;
-};
-
-static void undo_create(struct undo *u)
+int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const char *why,
+                         struct cay_error *err)
 {
-    struct cay_error ignored; /* the caller already has the error that matters */
-    if (!u->core)
-        return;
-    if (u->in_provider && cay_provider_destroy(u->core->provider, u->id, NULL, &ignored) < 0) {
-        cay_keeper_look(u->core, LOOK_MS); /* the row stays, and names what is left */
-        return;
-    }
-    cay_log_remove_all(u->core->logs_fd, u->id);
-    if (u->in_store && cay_store_remove(u->core->store, u->id, CAY_SOON, &ignored) < 0)
-        cay_keeper_look(u->core, LOOK_MS);
+    int r = cay_provider_destroy(core->provider, sb->id, NULL, err);
+    bool left = r < 0 && r != CAY_ERR_NOT_FOUND;
+    if (left && !sb->answered)
+        return r; /* the row stays, and names what is left */
+    cay_log_remove_all(core->logs_fd, sb->id);
+    if (!sb->answered)
+        return cay_store_remove(core->store, sb->id, CAY_SOON, err);
+    sb->state = CAY_ERROR;
+    sb->status_reason = why;
+    sb->has_death = true;
+    sb->death = (struct cay_death){.reason = "error", .message = why};
+    sb->start_exec[0] = 0;
+    sb->started_at_ms = 0;
+    sb->updated_at_ms = cay_clock_ms();
+    struct cay_error unwritten;
+    int w = cay_store_update(core->store, sb, CAY_NOW, left ? &unwritten : err);
+    return left ? r : w;
 }
 
 static const char *make_name(struct cay_arena *a)
@@ -64,17 +72,70 @@ static struct cay_sandbox new_row(struct cay_core *core, const struct cay_accoun
 
 /* A name that was made up may be taken; then another one is. */
 static int insert_row(struct cay_core *core, struct cay_arena *a, struct cay_sandbox *sb,
-                      struct cay_error *err)
+                      enum cay_durable durable, struct cay_error *err)
 {
     if (sb->spec.name)
-        return cay_store_insert(core->store, sb, CAY_SOON, err);
+        return cay_store_insert(core->store, sb, durable, err);
     int r = 0;
     for (int i = 0; i < NAME_TRIES; i++) {
         sb->spec.name = make_name(a);
-        r = cay_store_insert(core->store, sb, CAY_SOON, err);
+        r = cay_store_insert(core->store, sb, durable, err);
         if (r != CAY_ERR_CONFLICT)
             break;
     }
+    return r;
+}
+
+/* All that follows the row, which the caller holds. */
+static int make(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
+                struct cay_error *err)
+{
+    int r = cay_provider_create(core->provider, sb->id, &sb->spec, &sb->copied, err);
+    if (r < 0)
+        return cay_wrap(err, "cannot create a sandbox from image %s", sb->spec.image);
+    sb->started_at_ms = cay_clock_ms();
+    cay_crash_point("create-provider-done");
+
+    r = cay_core_run_start(core, sb, err);
+    if (r < 0)
+        return cay_wrap(err, "cannot run the start command");
+    if (sb->start_exec[0])
+        cay_crash_point("create-start-command");
+
+    sb->state = CAY_RUNNING;
+    sb->created_in_ms = cay_clock_mono_ms() - began_ms;
+    sb->updated_at_ms = cay_clock_ms();
+    r = cay_store_update(core->store, sb, CAY_NOW, err);
+    if (r < 0)
+        return r;
+    cay_crash_point("create-row-running");
+    cay_core_mind_start(core, sb);
+    return 0;
+}
+
+/* The caller has, or will be told by the row, the error that matters. */
+static void undo(struct cay_core *core, struct cay_sandbox *sb, const struct cay_error *why)
+{
+    struct cay_error ignored;
+    char reason[sizeof why->msg + sizeof why->cause + 2];
+    (void)snprintf(reason, sizeof reason, "%s%s%s", why->msg, why->cause[0] ? ": " : "",
+                   why->cause);
+    if (cay_core_undo_create(core, sb, reason, &ignored) < 0)
+        cay_keeper_look(core, LOOK_MS);
+    sb->status_reason = sb->death.message = NULL; /* reason goes with us */
+}
+
+/* What is asked for, as a row that is not written yet. */
+static int prepare(struct cay_core *core, const struct cay_account *owner,
+                   const struct cay_spec *spec, struct cay_sandbox *out, struct cay_error *err)
+{
+    struct cay_spec wanted = *spec;
+    if (wanted.memory_bytes == CAY_DEFAULT_MEMORY_BYTES &&
+        wanted.memory_bytes > core->host_memory_bytes)
+        wanted.memory_bytes = core->host_memory_bytes; /* a small host has smaller defaults */
+    int r = cay_validate_spec(&wanted, core->host_memory_bytes, err);
+    if (r == 0)
+        *out = new_row(core, owner, &wanted);
     return r;
 }
 
@@ -82,49 +143,64 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err)
 {
-    int64_t began_ms = cay_clock_mono_ms();
-    struct cay_spec wanted = *spec;
-    if (wanted.memory_bytes == CAY_DEFAULT_MEMORY_BYTES &&
-        wanted.memory_bytes > core->host_memory_bytes)
-        wanted.memory_bytes = core->host_memory_bytes; /* a small host has smaller defaults */
-    int r = cay_validate_spec(&wanted, core->host_memory_bytes, err);
-    if (r < 0)
-        return r;
-
-    struct cay_sandbox sb = new_row(core, owner, &wanted);
     CAY_AUTO_HOLD struct cay_hold hold = {0};
-    CAY_CLEANUP(undo_create) struct undo undo = {.core = core, .id = sb.id};
+    int64_t began_ms = cay_clock_mono_ms();
+    struct cay_sandbox sb;
+    int r = prepare(core, owner, spec, &sb, err);
+    if (r < 0)
+        return r;
     (void)cay_hold_try(&core->holds, sb.id, &hold); /* nobody else knows this id */
-
-    r = insert_row(core, a, &sb, err);
+    r = insert_row(core, a, &sb, CAY_SOON, err);
     if (r < 0)
         return r;
-    undo.in_store = true;
     cay_crash_point("create-row-written");
-
-    undo.in_provider = true; /* also when create fails half way */
-    r = cay_provider_create(core->provider, sb.id, &sb.spec, &sb.copied, err);
-    if (r < 0)
-        return cay_wrap(err, "cannot create a sandbox from image %s", sb.spec.image);
-    sb.started_at_ms = cay_clock_ms();
-    cay_crash_point("create-provider-done");
-
-    r = cay_core_run_start(core, &sb, err);
-    if (r < 0)
-        return cay_wrap(err, "cannot run the start command");
-    if (sb.start_exec[0])
-        cay_crash_point("create-start-command");
-
-    sb.state = CAY_RUNNING;
-    sb.created_in_ms = cay_clock_mono_ms() - began_ms;
-    sb.updated_at_ms = cay_clock_ms();
-    r = cay_store_update(core->store, &sb, CAY_NOW, err);
-    if (r < 0)
+    r = make(core, &sb, began_ms, err);
+    if (r < 0) {
+        undo(core, &sb, err);
         return r;
-
-    cay_crash_point("create-row-running");
-    undo.core = NULL;
-    cay_core_mind_start(core, &sb);
+    }
     *out = sb;
     return 0;
+}
+
+int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
+                          const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                          struct cay_error *err)
+{
+    struct cay_sandbox sb;
+    int r = prepare(core, owner, spec, &sb, err);
+    if (r < 0)
+        return r;
+    struct cay_maker_job *job = cay_maker_reserve(core, sb.id, owner->id, err);
+    if (!job)
+        return err->code;
+    sb.answered = true;
+    r = insert_row(core, a, &sb, CAY_NOW, err);
+    if (r < 0) {
+        cay_maker_cancel(core, job);
+        return r;
+    }
+    cay_crash_point("create-row-written");
+    cay_maker_go(core, job);
+    *out = sb;
+    return 0;
+}
+
+/* The row tells how it went. It is read again, because the request it came from is over. */
+void cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
+                            int64_t began_ms)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox sb = {0};
+    struct cay_error err = {0};
+    int r = cay_store_get(core->store, account_id, id, &a, &sb, &err);
+    if (r == 0)
+        r = make(core, &sb, began_ms, &err);
+    if (r == 0)
+        return;
+    cay_log_error(&err, "cannot create sandbox %s", id);
+    if (sb.id[0])
+        undo(core, &sb, &err);
+    else
+        cay_keeper_look(core, LOOK_MS);
 }

@@ -89,6 +89,12 @@ static bool was_never_finished(const struct cay_sandbox *sb)
     return sb->state == CAY_PENDING || sb->state == CAY_PROVISIONING;
 }
 
+/* A create that was answered and failed: its row tells so, and there is nothing else. */
+static bool was_never_made(const struct cay_sandbox *sb)
+{
+    return sb->state == CAY_ERROR && sb->answered && sb->started_at_ms == 0;
+}
+
 static bool is_up(const struct cay_sandbox *sb)
 {
     return sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
@@ -98,19 +104,12 @@ static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entr
 {
     if (was_never_finished(sb) || is_being_deleted(sb))
         return true;
+    if (was_never_made(sb))
+        return entry != NULL;
     if (!entry) /* one in error whose files are gone already said so */
         return sb->state != CAY_ERROR || !sb->spec.persistent;
     return is_up(sb) ? !entry->running || entry->paused != (sb->state == CAY_PAUSED)
                      : entry->running;
-}
-
-static int undo_create(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
-{
-    int r = cay_provider_destroy(core->provider, sb->id, NULL, err);
-    if (r < 0 && r != CAY_ERR_NOT_FOUND)
-        return r;
-    cay_log_remove_all(core->logs_fd, sb->id);
-    return cay_store_remove(core->store, sb->id, CAY_SOON, err);
 }
 
 static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
@@ -184,10 +183,12 @@ static int mend_pause(struct cay_core *core, struct cay_sandbox *sb,
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
                     const struct cay_provider_entry *entry, struct cay_error *err)
 {
-    if (was_never_finished(sb))
-        return undo_create(core, sb, err);
     if (is_being_deleted(sb))
         return cay_core_delete_held(core, sb, sb->death.reason, err);
+    if (was_never_finished(sb))
+        return cay_core_undo_create(core, sb, "the server ended before the sandbox was made", err);
+    if (was_never_made(sb))
+        return cay_provider_destroy(core->provider, sb->id, NULL, err);
     if (!entry)
         return mend_gone(core, sb, err);
     if (!entry->running) {

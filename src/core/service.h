@@ -40,6 +40,11 @@ void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err);
+/* For who does not wait: the row, PENDING. It becomes RUNNING, or ERROR with the reason. When too
+ * many are being made CAY_ERR_UNAVAILABLE, "TOO_MANY_CREATES". */
+int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
+                          const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                          struct cay_error *err);
 int cay_core_get(struct cay_core *core, const struct cay_account *owner, const char *id,
                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* row.account_id is filled in here. */

@@ -35,7 +35,10 @@
 #define CAY_MAX_PER_PAGE 1000
 #define CAY_DEFAULT_PER_PAGE 50
 #define CAY_MAX_PAGE 1000000
-#define CAY_STATS_MIN_MS 100 /* between two readings of one sandbox */
+#define CAY_MAKERS 4            /* threads for creates that nobody waits for */
+#define CAY_MAKER_JOBS 256      /* such creates at once; more is 503 */
+#define CAY_MAKER_DRAIN_MS 3000 /* what a stop waits for them */
+#define CAY_STATS_MIN_MS 100    /* between two readings of one sandbox */
 #define CAY_STATS_MAX_MS 60000
 #define CAY_STATS_DEFAULT_MS 1000
 

@@ -45,6 +45,7 @@ struct cay_sandbox {
     int64_t expires_at_ms; /* 0: never */
     int64_t deleted_at_ms; /* 0: alive */
     int64_t created_in_ms; /* what the create took */
+    bool answered;         /* before it was made: a failure is told by the row */
     bool has_death;
     struct cay_death death;
     struct cay_copied copied; /* when spec.from is set */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1: pausing, and what a sandbox uses. */
+/* /api/v1: creating without waiting, pausing, and what a sandbox uses. */
 #include "tests/api/api.h"
 
 /* Who waits for a command waits on while its sandbox is paused. */
@@ -102,5 +102,50 @@ TEST(v1_stats_once_and_as_they_change)
     answer = ask(&api, "GET /api/v1/sandbox/box/stats", NULL, NULL);
     CHECK_EQ("not of what is down", status_of(answer), 409);
     CHECK("by name", strstr(answer, "SANDBOX_NOT_RUNNING") != NULL);
+    api_close(&api);
+}
+
+/* Until it is made, or not. */
+static const struct cay_json *made(struct api *api, const char *id)
+{
+    const char *line = cay_arena_printf(&api->f.a, "GET /api/v1/sandbox/%s", id);
+    for (;;) {
+        const struct cay_json *sb = body_of(api, ask(api, line, NULL, NULL));
+        if (strcmp(cay_json_get_str(sb, "status", ""), "PENDING") != 0)
+            return sb;
+    }
+}
+
+TEST(v1_creates_without_waiting)
+{
+    struct api api;
+    api_open(&api, 0);
+    const char *answer = ask(&api, "POST /api/v1/sandbox?wait=false", NULL,
+                             "{\"name\":\"box\"," SMALL ",\"startCommand\":[\"say\",\"hi\"]}");
+    CHECK_EQ("accepted", status_of(answer), 202);
+    CHECK("where it will be", strstr(answer, "Location: /api/v1/sandbox/sb-") != NULL);
+    const struct cay_json *sb = body_of(&api, answer);
+    CHECK_STR("not yet", cay_json_get_str(sb, "status", ""), "PENDING");
+    const char *id = cay_json_get_str(sb, "id", "");
+    CHECK_STR("then", cay_json_get_str(made(&api, id), "status", ""), "RUNNING");
+
+    answer = ask(&api, "POST /api/v1/sandbox?wait=false", NULL, "{\"name\":\"box\"," SMALL "}");
+    CHECK_EQ("taken", status_of(answer), 409);
+    answer = ask(&api, "POST /api/v1/sandbox?wait=false", NULL, "{\"cpuCores\":0}");
+    CHECK_EQ("refused at once", status_of(answer), 400);
+
+    answer = ask(&api, "POST /api/v1/sandbox?wait=false", NULL,
+                 "{\"name\":\"bad\",\"image\":\"missing:1\"," SMALL "}");
+    CHECK_EQ("accepted", status_of(answer), 202);
+    sb = made(&api, "bad");
+    CHECK_STR("failed", cay_json_get_str(sb, "status", ""), "ERROR");
+    CHECK("with the reason", strstr(cay_json_get_str(sb, "statusReason", ""), "missing:1") != NULL);
+    CHECK_STR("in short", cay_json_get_str(sb, "terminationReason", ""), "error");
+
+    answer = ask(&api, "POST /api/v1/sandbox?wait=false", NULL, "{\"name\":\"gone\"," SMALL "}");
+    CHECK_EQ("accepted", status_of(answer), 202);
+    CHECK_EQ("deleted, made or not",
+             status_of(ask(&api, "DELETE /api/v1/sandbox/gone", NULL, NULL)), 200);
+    CHECK_EQ("the first is there", cay_provider_fake_count(api.f.provider), 1);
     api_close(&api);
 }

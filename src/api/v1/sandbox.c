@@ -14,7 +14,6 @@ struct create_query {
     bool wait;
 };
 
-/* A create takes milliseconds, so who does not want to wait is answered with the same. */
 static const struct cay_field create_fields[] = {
     CAY_FIELD_BOOL(struct create_query, wait, "wait"),
     CAY_FIELD_END,
@@ -31,11 +30,12 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         r = cay_v1_decode_spec(req, &spec, err);
     if (r < 0)
         return r;
-    r = cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err);
+    r = q.wait ? cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err)
+               : cay_core_begin_create(req->core, req->owner, &spec, req->arena, &sb, err);
     if (r < 0)
         return r;
     cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/sandbox/%s", sb.id));
-    return answer(req, resp, 201, &sb);
+    return answer(req, resp, q.wait ? 201 : 202, &sb);
 }
 
 static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)

@@ -87,6 +87,7 @@ int cay_sqlite_row_meta(const struct cay_sandbox *sb, struct cay_buf *out, struc
     cay_jw_time(&w, "expires_at", sb->expires_at_ms);
     cay_jw_time(&w, "deleted_at", sb->deleted_at_ms);
     cay_jw_int(&w, "created_in_ms", sb->created_in_ms);
+    cay_jw_bool(&w, "answered", sb->answered);
     put_death(&w, sb);
     cay_jw_object_end(&w);
 
@@ -222,6 +223,7 @@ static void read_meta(struct cursor *c, struct cay_sandbox *out)
     out->started_at_ms = pick_time(c, "started_at");
     out->stopped_at_ms = pick_time(c, "stopped_at");
     out->created_in_ms = pick_int(c, "created_in_ms", NULL);
+    out->answered = pick_bool(c, "answered");
     struct cursor death = into(c, "termination");
     out->has_death = death.object != NULL;
     if (out->has_death)
