@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copying a tree that a sandbox made, where the filesystem cannot do it at once. */
+#pragma once
+#include "base/error.h"
+#include <stdint.h>
+
+/* Copies what is in `from`, and its own attributes, to the empty directory `to`: data (shared where
+ * the filesystem can, else holes stay holes), owners, modes, times, all extended attributes, hard
+ * links, symlinks, pipes and whiteouts. Sockets are left out: nobody listens in a copy. `links` is
+ * an empty directory beside it for our own use; what is in it afterwards is rubbish.
+ * `method_out` is static: "reflink" or "copy". CAY_ERR_TIMEOUT after until_ms (monotonic). */
+int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **method_out,
+                  struct cay_error *err);
