@@ -3,6 +3,7 @@
  * meanwhile gets its end written down; one that was never finished, or was being removed, goes. */
 #include "base/log.h"
 #include "engine/dispatcher.h"
+#include "engine/trees.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -65,6 +66,7 @@ static void adopt_in(struct cay_dispatcher *d, int dir_fd)
 
 void cay_adopt_all(struct cay_dispatcher *d)
 {
+    cay_trees_clear(&d->engine);
     adopt_in(d, d->engine.records_fd);
     adopt_in(d, d->engine.files_fd); /* what is there without a record */
     if (d->box_count)

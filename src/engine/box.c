@@ -18,11 +18,12 @@ int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_erro
         snprintf(text, sizeof text,
                  "version=1\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
                  "started_at_ms=%lld\nended_at_ms=%lld\nreason=%s\nexit_code=%d\nsignal=%d\n"
-                 "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\npaused=%d\n",
+                 "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\npaused=%d\n"
+                 "volume=%s\ndrop_volume=%d\n",
                  r->running, r->intent, r->pid, (unsigned long long)r->start_ticks, r->boot_id,
                  (long long)e->started_at_ms, (long long)e->ended_at_ms, e->reason, e->exit_code,
                  e->signal, (unsigned long long)e->cpu_us, (unsigned long long)e->memory_peak_bytes,
-                 (unsigned long long)e->oom_kills, r->paused);
+                 (unsigned long long)e->oom_kills, r->paused, r->volume, r->drop_volume);
     assert(len < RECORD_SIZE);
     memset(text + len, '\n', sizeof text - (size_t)len);
     /* In place, because a rename would give up an inode each time, and ext4 looks at everyone that
@@ -59,12 +60,16 @@ static void set_field(struct cay_box_record *r, const char *key, const char *val
         cay_str_copy(r->boot_id, sizeof r->boot_id, value);
     else if (strcmp(key, "reason") == 0)
         cay_str_copy(e->reason, sizeof e->reason, value);
+    else if (strcmp(key, "volume") == 0 && cay_id_is_volume(value))
+        cay_str_copy(r->volume, sizeof r->volume, value);
     if (!cay_str_i64(value, &n))
         return;
     if (strcmp(key, "running") == 0)
         r->running = n == 1;
     else if (strcmp(key, "paused") == 0)
         r->paused = n == 1;
+    else if (strcmp(key, "drop_volume") == 0)
+        r->drop_volume = n == 1;
     else if (strcmp(key, "intent") == 0)
         r->intent = n == 1 || n == 2 ? (enum cay_intent)n : CAY_INTENT_NONE;
     for (size_t i = 0; i < CAY_COUNT(numbers); i++) {

@@ -20,8 +20,10 @@ struct cay_box_record {
     bool running;
     bool paused; /* as we left it; what the cgroup says counts */
     enum cay_intent intent;
-    pid_t pid;            /* of pid 1, on the host */
-    uint64_t start_ticks; /* its start time: with boot_id, who it really is */
+    char volume[CAY_ID_SIZE]; /* with the intent to destroy: to keep /workspace as, or empty */
+    bool drop_volume;         /* with it: not even one that was given at create is kept */
+    pid_t pid;                /* of pid 1, on the host */
+    uint64_t start_ticks;     /* its start time: with boot_id, who it really is */
     char boot_id[37];
     struct cay_engine_entry entry; /* id, times, and how it ended */
 };

@@ -4,24 +4,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/packet.h"
-#include "base/path.h"
 #include "engine/dispatcher.h"
-#include "engine/image.h"
 #include "init/proto.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #define KILL_MS 10000      /* pid 1 not gone so long after SIGKILL: the caller is told */
 #define STOP_EXTRA_MS 1500 /* beyond the grace that pid 1 itself keeps */
-
-static void begin_next(struct cay_dispatcher *d, struct cay_box *box);
 
 /* ---- the table ---- */
 
@@ -82,71 +75,12 @@ static int save(struct cay_dispatcher *d, struct cay_box *box, struct cay_error 
     return cay_box_save(d->engine.records_fd, &box->record, err);
 }
 
-static int connect_pid1(struct cay_dispatcher *d, const char *id, int *fd_out,
-                        struct cay_error *err)
-{
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    CAY_AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/%s/init.sock",
-             d->engine.files_fd, id);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
-        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach pid 1 of %s", id);
-    *fd_out = cay_take_fd(&fd);
-    return 0;
-}
-
 void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err)
 {
     struct cay_pending *p = box->current;
     box->current = NULL;
     if (p)
         cay_dispatcher_answer(d, p, err, NULL, 0, -1);
-}
-
-/* ---- CONNECT ---- */
-
-static size_t pack_image(const struct cay_image *image, char *out, size_t size)
-{
-    struct cay_engine_image head = {0};
-    size_t len = sizeof head;
-    bool root =
-        !*image->user || strcmp(image->user, "root") == 0 || strncmp(image->user, "0", 1) == 0;
-    cay_str_copy(head.user, sizeof head.user, root ? CAY_DEFAULT_USER : image->user);
-    cay_str_copy(head.workdir, sizeof head.workdir,
-                 *image->workdir ? image->workdir : CAY_DEFAULT_WORKDIR);
-    for (size_t i = 0; i < image->env.count; i++) {
-        size_t n = strlen(image->env.at[i]) + 1;
-        if (len + n > size)
-            break; /* an image with more environment than a message: the rest is left out */
-        memcpy(out + len, image->env.at[i], n);
-        len += n;
-        head.env_count++;
-    }
-    head.env_len = (uint32_t)(len - sizeof head);
-    memcpy(out, &head, sizeof head);
-    return len;
-}
-
-static void answer_connected(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
-{
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    CAY_AUTO_FD int fd = -1;
-    struct cay_error err;
-    struct cay_image image;
-    char *text, path[64], packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
-
-    snprintf(path, sizeof path, "%s/image", box->record.entry.id);
-    int r = cay_path_read(d->engine.files_fd, path, 64 * 1024, &a, &text, NULL, &err);
-    if (r == 0)
-        r = cay_image_parse(&a, text, &image, &err);
-    if (r == 0)
-        r = connect_pid1(d, box->record.entry.id, &fd, &err);
-    if (r < 0) {
-        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
-        return;
-    }
-    size_t len = pack_image(&image, packed, sizeof packed);
-    cay_dispatcher_answer(d, p, NULL, packed, len, fd);
 }
 
 /* ---- STOP, DESTROY ---- */
@@ -178,20 +112,28 @@ static void begin_stop(struct cay_dispatcher *d, struct cay_box *box)
         cay_boxes_finish(d, box, &err);
         return;
     }
-    if (connect_pid1(d, box->record.entry.id, &box->stop_fd, &err) < 0 ||
+    if (cay_connect_pid1(d, box->record.entry.id, &box->stop_fd, &err) < 0 ||
         cay_packet_send(box->stop_fd, &stop, sizeof stop, NULL, 0, NULL, 0) < 0)
         begin_kill(d, box); /* a pid 1 that does not listen cannot be asked */
     else
         box->deadline_ms = cay_clock_mono_ms() + grace_ms + STOP_EXTRA_MS;
 }
 
+/* What becomes of /workspace is in the record as well, before the kill. */
 static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
 {
     struct cay_error err;
+    const struct cay_engine_request *rq = &box->current->request;
+    if (*rq->volume || rq->drop_volume) {
+        cay_str_copy(box->record.volume, sizeof box->record.volume, rq->volume);
+        box->record.drop_volume = rq->drop_volume;
+    }
     box->record.intent = CAY_INTENT_DESTROY;
     int r = save(d, box, &err);
     if (r < 0) {
         box->record.intent = CAY_INTENT_NONE;
+        box->record.volume[0] = 0;
+        box->record.drop_volume = false;
         cay_boxes_finish(d, box, &err);
         return;
     }
@@ -221,6 +163,8 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
     struct cay_usage usage;
     bool running = box->record.running;
 
+    if (cay_kept_begin(d, box, p))
+        return;
     if (check_state(box, (enum cay_engine_op)p->request.op, &err) < 0) {
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
         return;
@@ -229,7 +173,7 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
     case CAY_ENGINE_CREATE: /* repeated: finds the first one */
     case CAY_ENGINE_START:
         if (running) {
-            answer_connected(d, box, p);
+            cay_connect_answer(d, box, p);
             return;
         }
         box->current = p;
@@ -255,7 +199,7 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
         cay_pause_begin(d, box, p);
         return;
     case CAY_ENGINE_CONNECT:
-        answer_connected(d, box, p);
+        cay_connect_answer(d, box, p);
         return;
     case CAY_ENGINE_USAGE:
         cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
@@ -269,14 +213,15 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
     }
 }
 
-static void begin_next(struct cay_dispatcher *d, struct cay_box *box)
+void cay_boxes_next(struct cay_dispatcher *d, struct cay_box *box)
 {
-    while (!box->current && !box->job && box->queue) {
+    while (box->queue && !box->current && !box->job && cay_kept_may_begin(d, box, box->queue)) {
         struct cay_pending *p = box->queue;
         box->queue = p->next;
         p->next = NULL;
         begin(d, box, p);
     }
+    cay_kept_settle(d, box);
 }
 
 /* At most one per client: those whose client has gone are dropped. */
@@ -306,18 +251,20 @@ static bool only_looks(const struct cay_pending *p)
 void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)
 {
     struct cay_error err;
-    struct cay_box *box = cay_boxes_find(d, p->request.id);
+    struct cay_box *box = cay_kept_where(d, &p->request);
 
-    if (!box && p->request.op == CAY_ENGINE_CREATE) {
+    if (!box && p->request.op == CAY_ENGINE_CREATE && !*p->request.other) {
         box = cay_boxes_add(d, p->request.id);
         box->current = p;
         cay_jobs_add(d, box, CAY_JOB_CREATE);
     } else if (!box && p->request.op == CAY_ENGINE_DESTROY) {
         cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
     } else if (!box) {
-        cay_fail(&err, CAY_ERR_NOT_FOUND, "the engine knows no %s", p->request.id);
+        cay_fail(&err, CAY_ERR_NOT_FOUND, "the engine knows no %s",
+                 *p->request.other && p->request.op == CAY_ENGINE_CREATE ? p->request.other
+                                                                         : p->request.id);
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
-    } else if (only_looks(p) || (!box->current && !box->job)) {
+    } else if (only_looks(p)) {
         begin(d, box, p);
     } else {
         bool ends = p->request.op == CAY_ENGINE_DESTROY && box->record.running &&
@@ -325,6 +272,7 @@ void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)
         enqueue(d, box, p);
         if (ends)
             begin_kill(d, box); /* what is to be destroyed needs no grace */
+        cay_boxes_next(d, box);
     }
 }
 
@@ -387,6 +335,7 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
     e->ended_at_ms = 0;
     e->exit_code = e->signal = -1;
     e->reason[0] = 0;
+    box->copied = reply->copied;
     bool early = died_early(d, reply->pid, &status);
     forget_early(d);
     if (early) {
@@ -395,7 +344,7 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
         return;
     }
     cay_engine_crash("create-engine-answers", e->id);
-    answer_connected(d, box, p);
+    cay_connect_answer(d, box, p);
 }
 
 /* It is gone. Those who waited for it begin anew, without it. */
@@ -421,14 +370,26 @@ static void clear_away(struct cay_dispatcher *d, struct cay_box *box)
     cay_jobs_add(d, box, box->record.intent == CAY_INTENT_DESTROY ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
 }
 
+/* A name came from another process; what we hand on must not go away. */
+static const char *known_name(const char *name)
+{
+    static const char *const known[] = {"IMAGE_NOT_FOUND", "SNAPSHOT_NOT_FOUND", "VOLUME_NOT_FOUND",
+                                        "DISK_FULL", "TOO_MANY_LAYERS"};
+    for (size_t i = 0; i < CAY_COUNT(known); i++)
+        if (strcmp(known[i], name) == 0)
+            return known[i];
+    return NULL;
+}
+
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply)
 {
     struct cay_error err = reply->err;
-    static const char not_found[] = "IMAGE_NOT_FOUND";
     uint32_t job = box->job;
 
-    err.name = strcmp(reply->err_name, not_found) == 0 ? not_found : NULL;
+    err.name = known_name(reply->err_name);
+    if (!reply->left)
+        cay_kept_release(d, box);
     bool taken_back = box->failed.code != 0;
     if (taken_back)
         err = box->failed;
@@ -444,7 +405,13 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
         box->failed = err;
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
-    } else if (job == CAY_JOB_CREATE || (job == CAY_JOB_REMOVE && reply->code == 0)) {
+    } else if (job == CAY_JOB_SNAPSHOT && reply->code == 0) {
+        cay_dispatcher_answer(d, box->current, NULL, &reply->copied, sizeof reply->copied, -1);
+        box->current = NULL;
+        forget(d, box);
+        return;
+    } else if (job == CAY_JOB_CREATE || job == CAY_JOB_SNAPSHOT || job == CAY_JOB_UNDO ||
+               (job == CAY_JOB_REMOVE && reply->code == 0)) {
         if (job == CAY_JOB_CREATE && box->current && box->current->client < 0)
             d->broken = err; /* the trial */
         cay_boxes_finish(d, box, reply->code < 0 || taken_back ? &err : NULL);
@@ -459,7 +426,7 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     }
     if (box->died && !box->job)
         clear_away(d, box);
-    begin_next(d, box);
+    cay_boxes_next(d, box);
 }
 
 /* Nobody knows how far it came. What was to come up is taken back before anyone hears of it: there
@@ -470,6 +437,11 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
     uint32_t job = box->job;
     reply.code = cay_fail(&reply.err, CAY_ERR_UNAVAILABLE, "the engine lost the one who did it");
     bool up = job == CAY_JOB_CREATE || job == CAY_JOB_START;
+    if (job == CAY_JOB_SNAPSHOT) {
+        box->failed = reply.err;
+        cay_jobs_add(d, box, CAY_JOB_UNDO);
+        return;
+    }
     bool still = (job == CAY_JOB_FREEZE || job == CAY_JOB_THAW) && !box->failed.code;
     if (!up && !still) {
         cay_boxes_job_done(d, box, &reply);
@@ -557,7 +529,7 @@ void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
             box->deadline_ms = 0;
             cay_fail(&err, CAY_ERR_TIMEOUT, "%s does not die", box->record.entry.id);
             cay_boxes_finish(d, box, &err); /* its death is still waited for, and cleared away */
-            begin_next(d, box);
+            cay_boxes_next(d, box);
         }
 }
 
@@ -566,6 +538,7 @@ void cay_boxes_destroy_all(struct cay_dispatcher *d)
     for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
         for (struct cay_box *box = d->boxes[i], *next; box; box = next) {
             next = box->next;
-            cay_boxes_wish(d, CAY_ENGINE_DESTROY, box->record.entry.id, NULL);
+            if (cay_id_is_sandbox(box->record.entry.id))
+                cay_boxes_wish(d, CAY_ENGINE_DESTROY, box->record.entry.id, NULL);
         }
 }

@@ -34,6 +34,7 @@ struct copying {
     int64_t until_ms;
     struct level *level;
     bool cloned, copied;
+    uint64_t bytes;
     char *names, *value; /* of attributes, as large as the kernel has them */
     void *buffer;        /* CHUNK bytes, once needed */
 };
@@ -172,6 +173,7 @@ static int copy_regular(struct copying *c, int file, const char *name, const str
         openat(c->to, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (from < 0 || to < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a file to copy");
+    c->bytes += (uint64_t)st->st_blocks * 512;
     int r = copy_data(c, from, to, st->st_size, err);
     return r < 0 ? r : copy_attributes(c, file, to, st, err);
 }
@@ -326,7 +328,7 @@ static void leave(struct copying *c)
 }
 
 int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **method_out,
-                  struct cay_error *err)
+                  uint64_t *bytes_out, struct cay_error *err)
 {
     CAY_CLEANUP(done)
     struct copying c = {.from = fcntl(from, F_DUPFD_CLOEXEC, 0),
@@ -350,7 +352,9 @@ int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **me
                 leave(&c);
         }
     }
-    if (r == 0)
-        *method_out = c.cloned && !c.copied ? "reflink" : "copy";
-    return r;
+    if (r < 0)
+        return r;
+    *method_out = c.cloned && !c.copied ? "reflink" : "copy";
+    *bytes_out = c.bytes;
+    return 0;
 }

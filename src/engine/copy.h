@@ -8,6 +8,7 @@
  * the filesystem can, else holes stay holes), owners, modes, times, all extended attributes, hard
  * links, symlinks, pipes and whiteouts. Sockets are left out: nobody listens in a copy. `links` is
  * an empty directory beside it for our own use; what is in it afterwards is rubbish.
- * `method_out` is static: "reflink" or "copy". CAY_ERR_TIMEOUT after until_ms (monotonic). */
+ * `method_out` is static: "reflink" or "copy"; `bytes_out` what all files hold. CAY_ERR_TIMEOUT
+ * after until_ms (monotonic). */
 int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **method_out,
-                  struct cay_error *err);
+                  uint64_t *bytes_out, struct cay_error *err);

@@ -91,6 +91,7 @@ TEST(copy_everything)
                                         "sub", "sparse",  "sub/-rf *\n"};
     struct cay_error err;
     const char *method = NULL;
+    uint64_t bytes = 0;
     struct stat st;
     char link[32] = "", opaque = 0;
     CAY_AUTO_FD int top = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -99,9 +100,10 @@ TEST(copy_everything)
     CAY_AUTO_FD int links = open_dir(top, "links");
 
     fill(from);
-    int r = cay_copy_tree(from, to, links, cay_clock_mono_ms() + 60000, &method, &err);
+    int r = cay_copy_tree(from, to, links, cay_clock_mono_ms() + 60000, &method, &bytes, &err);
     CHECK_STR("copied", r < 0 ? err.msg : "", "");
     CHECK("told how", method != NULL);
+    CHECK("told how much", bytes > 0 && bytes < SPARSE_BYTES / 2);
     for (size_t i = 0; i < COUNT(names); i++)
         check_same(from, to, names[i]);
     check_text(to, "plain", "text");
@@ -126,6 +128,7 @@ TEST(copy_deep)
 {
     struct cay_error err;
     const char *method;
+    uint64_t bytes;
     CAY_AUTO_FD int top = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CAY_AUTO_FD int from = open_dir(top, "from");
     CAY_AUTO_FD int to = open_dir(top, "to");
@@ -138,9 +141,10 @@ TEST(copy_deep)
         at = next;
     }
     write_file(at, "bottom", "deep", 0);
-    CHECK_EQ("in time", cay_copy_tree(from, to, links, 0, &method, &err), CAY_ERR_TIMEOUT);
+    CHECK_EQ("in time", cay_copy_tree(from, to, links, 0, &method, &bytes, &err), CAY_ERR_TIMEOUT);
     CAY_AUTO_FD int again = open_dir(top, "again");
-    CHECK_EQ("deep", cay_copy_tree(from, again, links, cay_clock_mono_ms() + 60000, &method, &err),
+    CHECK_EQ("deep",
+             cay_copy_tree(from, again, links, cay_clock_mono_ms() + 60000, &method, &bytes, &err),
              0);
     for (int i = 0; i < DEPTH; i++) {
         int next = openat(again, "deeper", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -219,6 +219,16 @@ int cay_disk_make(const struct cay_disk *d, const char *id, uint64_t bytes, stru
     return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the disk of %s", id);
 }
 
+int cay_disk_snapshot(const struct cay_disk *d, int from_fd, const char *name,
+                      struct cay_error *err)
+{
+    struct btrfs_ioctl_vol_args_v2 args = {.fd = from_fd};
+    cay_str_copy(args.name, sizeof args.name, name);
+    if (ioctl(d->fd, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a snapshot");
+    return 0;
+}
+
 int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *err)
 {
     struct btrfs_ioctl_vol_args args = {0};
@@ -297,15 +307,16 @@ void cay_disk_sweep(const struct cay_disk *d)
 
 /* ---- opening ---- */
 
-/* Sandboxes made without a disk have their files in a plain directory. They could not be started
- * from here. */
+/* What was made without a disk has its files in a plain directory, and could not be started from
+ * here. */
 static bool has_sandboxes(int files_fd)
 {
     bool found = false;
     int fd = openat(files_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; !found && dir && (e = readdir(dir));)
-        found = cay_id_is_sandbox(e->d_name);
+        found = cay_id_is_sandbox(e->d_name) || cay_id_is_snapshot(e->d_name) ||
+                cay_id_is_volume(e->d_name);
     if (dir)
         closedir(dir);
     return found;

@@ -26,6 +26,9 @@ struct cay_disk {
  * to come up writable. */
 #define CAY_DISK_RESERVE_BYTES (16 << 20)
 
+/* What a limit leaves in any case, for the same. */
+#define CAY_DISK_LEAST_BYTES (1 << 20)
+
 /* Once, in the engine's own mount namespace. Fails only when there is an image that cannot be
  * mounted: what is in it must not be taken for lost. `files_fd` is where files lie without a disk,
  * and is replaced by the disk where there is one. */
@@ -33,7 +36,11 @@ int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_e
 
 /* With a limit from the first byte. One that is there already gets the limit. */
 int cay_disk_make(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
+/* UINT64_MAX: none. */
 int cay_disk_limit(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
+/* A subvolume as it is at one moment, whoever is writing to it; on the disk on return. No limit. */
+int cay_disk_snapshot(const struct cay_disk *d, int from_fd, const char *name,
+                      struct cay_error *err);
 /* Out of sight at once; the kernel gives the space back by and by. Gone already is no error. */
 int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *err);
 /* What is counted to it now, and may be at most; false where nobody counts. Does not wait. */

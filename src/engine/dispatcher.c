@@ -81,7 +81,8 @@ static int list_boxes(struct cay_dispatcher *d, struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a list");
     for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
         for (struct cay_box *box = d->boxes[i]; box; box = box->next)
-            if (box->job != CAY_JOB_CREATE && strcmp(box->record.entry.id, CAY_TRIAL_ID) != 0)
+            if (box->job != CAY_JOB_CREATE && cay_id_is_sandbox(box->record.entry.id) &&
+                strcmp(box->record.entry.id, CAY_TRIAL_ID) != 0)
                 fwrite(&box->record.entry, sizeof box->record.entry, 1, f);
     if (fclose(f) != 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a list");
@@ -161,12 +162,35 @@ static bool terminated(const char *s, size_t size)
     return memchr(s, 0, size) != NULL;
 }
 
+/* What names a second tree. */
+static int check_trees(const struct cay_engine_request *rq, struct cay_error *err)
+{
+    bool create = rq->op == CAY_ENGINE_CREATE, snapshot = rq->op == CAY_ENGINE_SNAPSHOT;
+    bool is_box = cay_id_is_sandbox(rq->other) && strcmp(rq->other, CAY_TRIAL_ID) != 0;
+
+    if (!terminated(rq->other, sizeof rq->other) || !terminated(rq->volume, sizeof rq->volume))
+        return cay_fail(err, CAY_ERR_INVALID, "a string without its end");
+    if (create && *rq->other && !cay_id_is_snapshot(rq->other) &&
+        (!is_box || strcmp(rq->other, rq->id) == 0))
+        return cay_fail(err, CAY_ERR_INVALID, "nothing that could be copied");
+    if (snapshot && !cay_id_is_snapshot(rq->other))
+        return cay_fail(err, CAY_ERR_INVALID, "not a snapshot id");
+    if (*rq->volume && !cay_id_is_volume(rq->volume))
+        return cay_fail(err, CAY_ERR_INVALID, "not a volume id");
+    if (*rq->volume && (rq->drop_volume || *rq->other))
+        return cay_fail(err, CAY_ERR_INVALID, "a volume, and what excludes one");
+    if (rq->op == CAY_ENGINE_DROP && !cay_id_is_snapshot(rq->id) && !cay_id_is_volume(rq->id))
+        return cay_fail(err, CAY_ERR_INVALID, "neither a snapshot id nor a volume id");
+    return 0;
+}
+
 static int check(const struct cay_dispatcher *d, const struct cay_client *c,
                  const struct cay_engine_request *rq, struct cay_error *err)
 {
     bool up = rq->op == CAY_ENGINE_CREATE || rq->op == CAY_ENGINE_START;
     bool has_id = (rq->op >= CAY_ENGINE_CREATE && rq->op <= CAY_ENGINE_USAGE) ||
-                  rq->op == CAY_ENGINE_PAUSE || rq->op == CAY_ENGINE_RESUME;
+                  rq->op == CAY_ENGINE_PAUSE || rq->op == CAY_ENGINE_RESUME ||
+                  rq->op == CAY_ENGINE_SNAPSHOT;
 
     if (rq->version != CAY_ENGINE_VERSION)
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "message version %u is not ours", rq->version);
@@ -179,14 +203,18 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
         return cay_fail(err, CAY_ERR_FORBIDDEN, "only root may end every sandbox");
     if (rq->op == CAY_ENGINE_STOP && rq->grace_ms > CAY_MAX_GRACE_MS)
         return cay_fail(err, CAY_ERR_INVALID, "grace of %u ms", rq->grace_ms);
-    if (!up)
+    int r = check_trees(rq, err);
+    if (r < 0)
+        return r;
+    bool works = up || (d->spawner_count == 0 && rq->op >= CAY_ENGINE_SNAPSHOT);
+    if (!works)
         return 0;
     if (d->broken.code) {
         *err = d->broken;
         err->code = CAY_ERR_UNAVAILABLE;
         return err->code;
     }
-    if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image) ||
+    if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image && !*rq->other) ||
         rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES ||
         rq->disk_bytes < (uint64_t)CAY_MIN_DISK_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
         rq->cpu_milli > CAY_MAX_CPU_MILLI || rq->pids < 8 || rq->memory_bytes > MAX_BYTES ||
@@ -215,6 +243,11 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         return;
     case CAY_ENGINE_LIST: {
         CAY_AUTO_FD int fd = list_boxes(d, &err);
+        cay_dispatcher_answer(d, p, fd < 0 ? &err : NULL, NULL, 0, fd);
+        return;
+    }
+    case CAY_ENGINE_KEPT: {
+        CAY_AUTO_FD int fd = cay_kept_list(d, &err);
         cay_dispatcher_answer(d, p, fd < 0 ? &err : NULL, NULL, 0, fd);
         return;
     }

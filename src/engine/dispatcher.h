@@ -5,6 +5,8 @@
  *   boxes.c       the sandboxes: what happens to one, and in which order
  *   jobs.c        spawners, berths, the queue between them
  *   pause.c       standing still, and going on
+ *   kept.c        snapshots and volumes, and what is made of another's files
+ *   connect.c     the way to pid 1
  *   adopt.c       finding at start what an earlier engine left
  *   trash.c       the child that removes trees
  *   care.c        the child that grows the disk */
@@ -57,8 +59,11 @@ struct cay_box {
     bool died;                   /* during a job: cleared away after it */
     struct cay_error failed;     /* why it is being taken back, for whoever asked */
     struct cay_box *next_job;
-    int64_t deadline_ms; /* SIGKILL then; 0 none */
-    int stop_fd;         /* to pid 1, while it stops */
+    int64_t deadline_ms;             /* SIGKILL then; 0 none */
+    int stop_fd;                     /* to pid 1, while it stops */
+    struct cay_box *from;            /* whose files its job takes */
+    unsigned held;                   /* so many jobs of others take this one's */
+    struct cay_engine_copied copied; /* how it began, as long as we remember */
     struct cay_box *next;
 };
 
@@ -122,6 +127,8 @@ void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struc
 struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid);
 void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms); /* deadlines */
 void cay_boxes_destroy_all(struct cay_dispatcher *d);
+/* What waits and may begin, begins. The box may be gone afterwards, if it is not a sandbox's. */
+void cay_boxes_next(struct cay_dispatcher *d, struct cay_box *box);
 /* A wish of the engine's own, as a request without a client. */
 void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char *id,
                     const char *image);
@@ -132,6 +139,24 @@ void cay_pause_begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_p
 bool cay_pause_done(struct cay_dispatcher *d, struct cay_box *box, uint32_t job, bool done,
                     const struct cay_error *err);
 void cay_pause_adopt(struct cay_dispatcher *d, struct cay_box *box);
+
+/* kept.c */
+/* Where a request waits for its turn, made if need be; NULL: nothing it asks for is there. */
+struct cay_box *cay_kept_where(struct cay_dispatcher *d, const struct cay_engine_request *rq);
+bool cay_kept_may_begin(const struct cay_dispatcher *d, const struct cay_box *box,
+                        const struct cay_pending *p);
+/* True: it was one of ours, and has begun. */
+bool cay_kept_begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
+/* Its job is over: the tree it took is free again. */
+void cay_kept_release(struct cay_dispatcher *d, struct cay_box *made);
+/* Drops a snapshot's or volume's place in the table when nobody needs it. */
+void cay_kept_settle(struct cay_dispatcher *d, struct cay_box *box);
+int cay_kept_list(const struct cay_dispatcher *d, struct cay_error *err); /* a memfd, or an error */
+
+/* connect.c */
+int cay_connect_pid1(const struct cay_dispatcher *d, const char *id, int *fd_out,
+                     struct cay_error *err);
+void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* jobs.c */
 int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err);

@@ -13,8 +13,6 @@
 #include <sys/syscall.h>
 
 #define FIT_VERSION "1" /* raised when what a fitting layer holds changes */
-#define MAX_TEXT (64 * 1024)
-#define MAX_LAYERS 64
 #define USER_ID 1000
 
 static bool is_layer_id(const char *s)
@@ -27,7 +25,10 @@ static int parse_layers(struct cay_arena *a, char *value, struct cay_image *out,
 {
     char *rest = NULL;
     for (char *id = strtok_r(value, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
-        if (!is_layer_id(id) || out->layers.count == MAX_LAYERS)
+        if (out->layers.count == CAY_MAX_LAYERS)
+            return cay_fail_as(err, CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS",
+                               "an image may have %d layers", CAY_MAX_LAYERS);
+        if (!is_layer_id(id))
             return cay_fail(err, CAY_ERR_PROVIDER, "bad list of layers in an image");
         cay_strs_push(a, &out->layers, id);
     }
@@ -104,7 +105,7 @@ static const char *read_from_layers(int images_fd, const struct cay_image *image
         CAY_AUTO_FD int root =
             openat(images_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         CAY_AUTO_FD int fd = root < 0 ? -1 : open_in(root, path, O_RDONLY | O_NONBLOCK);
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_TEXT)
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CAY_MAX_IMAGE_TEXT)
             continue;
         char *text = cay_arena_alloc(a, (size_t)st.st_size + 1);
         ssize_t n = read(fd, text, (size_t)st.st_size);
@@ -202,8 +203,9 @@ int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct 
     char *text;
     CAY_AUTO_FD int refs =
         openat(images_fd, "refs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = refs < 0 ? CAY_ERR_NOT_FOUND
-                     : cay_path_read(refs, ref_name(a, name), MAX_TEXT, a, &text, NULL, err);
+    int r = refs < 0
+                ? CAY_ERR_NOT_FOUND
+                : cay_path_read(refs, ref_name(a, name), CAY_MAX_IMAGE_TEXT, a, &text, NULL, err);
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s", name);
     if (r == 0)

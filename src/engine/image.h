@@ -12,6 +12,9 @@
 #include "base/error.h"
 #include "base/str.h"
 
+#define CAY_MAX_IMAGE_TEXT (64 * 1024)
+#define CAY_MAX_LAYERS 64
+
 struct cay_image {
     struct cay_strs layers; /* topmost first; the fitting layer not among them */
     const char *fit;        /* name below fits/ */
@@ -19,8 +22,9 @@ struct cay_image {
     struct cay_strs env, cmd;
 };
 
+/* CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS". */
+int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
+                    struct cay_error *err);
 /* Finds the image by name and sees to its fitting layer. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
 int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct cay_image *out,
                    const char **text_out, struct cay_error *err);
-int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
-                    struct cay_error *err);

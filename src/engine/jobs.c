@@ -128,11 +128,32 @@ static bool needs_berth(const struct cay_box *box)
     return box->job == CAY_JOB_CREATE || box->job == CAY_JOB_START;
 }
 
-/* The first job that can be done now: what needs no berth passes those that wait for one. */
+static bool copies(const struct cay_box *box)
+{
+    return box->job == CAY_JOB_SNAPSHOT ||
+           (box->job == CAY_JOB_CREATE && *box->current->request.other);
+}
+
+/* Copies of every file take long: half of us go on with the rest. */
+static bool may_copy(const struct cay_dispatcher *d)
+{
+    int busy = 0;
+    for (int i = 0; i < d->spawner_count; i++)
+        busy += d->spawners[i].box && copies(d->spawners[i].box);
+    return d->engine.disk.fd >= 0 || busy < d->spawner_count / 2;
+}
+
+static bool must_wait(const struct cay_dispatcher *d, const struct cay_box *box)
+{
+    return (needs_berth(box) && d->berth_count == 0) || (copies(box) && !may_copy(d));
+}
+
+/* The first job that can be done now: it passes those that wait for a berth, or for their turn to
+ * copy. */
 static struct cay_box *take_job(struct cay_dispatcher *d)
 {
     struct cay_box **at = &d->first_job, *before = NULL;
-    while (*at && needs_berth(*at) && d->berth_count == 0) {
+    while (*at && must_wait(d, *at)) {
         before = *at;
         at = &(*at)->next_job;
     }
@@ -151,6 +172,10 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
     struct cay_berth berth = CAY_NO_BERTH;
     int fds[CAY_BERTH_FDS];
     cay_str_copy(job.request.id, sizeof job.request.id, box->record.entry.id);
+    cay_str_copy(job.request.volume, sizeof job.request.volume, box->record.volume);
+    job.request.drop_volume = box->record.drop_volume;
+    if (box->job == CAY_JOB_SNAPSHOT)
+        cay_str_copy(job.request.other, sizeof job.request.other, box->current->request.id);
     if (needs_berth(box)) {
         job.request = box->current->request;
         berth = d->berths[--d->berth_count];
@@ -158,7 +183,7 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
     }
     cay_berth_to_fds(&berth, fds);
     s->box = box;
-    s->deadline_ms = cay_clock_mono_ms() + JOB_MS;
+    s->deadline_ms = cay_clock_mono_ms() + (copies(box) ? CAY_ENGINE_COPY_MS : JOB_MS);
     /* A spawner that died has its socket closed; its end is noticed in cay_jobs_child_died. */
     (void)cay_packet_send(s->source.fd, &job, sizeof job, NULL, 0, fds,
                           berth.net_fd < 0 ? 0 : CAY_BERTH_FDS);

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "engine/box.h"
 #include "engine/plan.h"
+#include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -67,14 +68,27 @@ static int record_pid(void *arg, pid_t pid, struct cay_error *err)
     return 0;
 }
 
-/* On the disk with quotas where there is one. */
+/* Files that are there already: those of the last run, a copy, a volume's. */
+static bool has_files(const struct cay_job *job)
+{
+    return job->op == CAY_JOB_START || *job->request.other || *job->request.volume;
+}
+
+/* With room for overlayfs to come up, however full they are. */
 static int open_files(struct making *m, struct cay_error *err)
 {
-    const struct cay_disk *disk = &m->engine->disk;
+    const struct cay_engine *e = m->engine;
     const struct cay_engine_request *rq = &m->job->request;
-    uint64_t reserve = m->job->op == CAY_JOB_START ? CAY_DISK_RESERVE_BYTES : 0;
-    int r = disk->fd < 0 ? 0 : cay_disk_make(disk, rq->id, rq->disk_bytes + reserve, err);
-    return r < 0 ? r : cay_path_open_dir(m->engine->files_fd, rq->id, 0700, &m->dir, err);
+    int r = 0;
+    if (m->job->op == CAY_JOB_CREATE && *rq->other)
+        r = cay_tree_copy(e, rq->other, rq->id, rq->disk_bytes, &m->reply->copied, err);
+    else if (m->job->op == CAY_JOB_CREATE && *rq->volume)
+        r = cay_tree_attach(e, rq->volume, rq->id, rq->disk_bytes, err);
+    else if (m->job->op == CAY_JOB_CREATE && e->disk.fd >= 0)
+        r = cay_disk_make(&e->disk, rq->id, rq->disk_bytes, err);
+    if (r == 0 && has_files(m->job))
+        r = cay_tree_limit(e, rq->id, rq->disk_bytes + CAY_DISK_RESERVE_BYTES, err);
+    return r < 0 ? r : cay_path_open_dir(e->files_fd, rq->id, 0700, &m->dir, err);
 }
 
 static int make_dirs(int dir, struct cay_error *err)
@@ -98,14 +112,14 @@ static int keep_image(int dir, const char *text, struct cay_error *err)
     return 0;
 }
 
-/* The image as it is now; later starts use the copy that lies with the sandbox. */
+/* The image as it is now; later starts and copies use the text that lies with the sandbox. */
 static int find_image(struct making *m, struct cay_arena *a, struct cay_image *image,
                       struct cay_error *err)
 {
     const char *text;
     char *copy;
-    if (m->job->op == CAY_JOB_START) {
-        int r = cay_path_read(m->dir, "image", 64 * 1024, a, &copy, NULL, err);
+    if (m->job->op == CAY_JOB_START || *m->job->request.other) {
+        int r = cay_path_read(m->dir, "image", CAY_MAX_IMAGE_TEXT, a, &copy, NULL, err);
         return r < 0 ? r : cay_image_parse(a, copy, image, err);
     }
     int r = cay_image_find(m->engine->images_fd, m->job->request.image, a, image, &text, err);
@@ -129,8 +143,8 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     cay_engine_crash("create-box-made", rq->id);
     struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, err);
-    if (r == 0 && m->job->op == CAY_JOB_START && m->engine->disk.fd >= 0)
-        (void)cay_disk_limit(&m->engine->disk, rq->id, rq->disk_bytes, &ignored); /* a bit more */
+    if (r == 0 && has_files(m->job))
+        (void)cay_tree_limit(m->engine, rq->id, rq->disk_bytes, &ignored); /* a bit more */
     if (r == 0)
         cay_engine_crash("create-started", rq->id);
     return r;
@@ -149,26 +163,15 @@ static int remove_cgroup(struct cay_engine *engine, const char *id, struct cay_e
     return r;
 }
 
-/* Out of sight at once: the kernel empties a subvolume, a child of ours a directory. */
-static int remove_files(struct cay_engine *engine, const char *id, struct cay_error *err)
-{
-    char name[64];
-    if (engine->disk.fd >= 0)
-        return cay_disk_remove(&engine->disk, id, err);
-    snprintf(name, sizeof name, "%s.%lld", id, (long long)cay_clock_ms());
-    if (renameat(engine->files_fd, id, engine->trash_fd, name) < 0 && errno != ENOENT)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot move %s to the trash", id);
-    return 0;
-}
-
 /* The record last: as long as it is there, somebody comes back for the rest. */
-static int remove_box(struct cay_engine *engine, const char *id, struct cay_error *err)
+static int remove_box(struct cay_engine *engine, const char *id, const char *volume,
+                      bool drop_volume, struct cay_error *err)
 {
     int r = remove_cgroup(engine, id, err);
     if (r < 0)
         return r;
     cay_engine_crash("delete-cgroup-gone", id);
-    r = remove_files(engine, id, err);
+    r = cay_tree_remove(engine, id, volume, drop_volume, err);
     if (r < 0)
         return r;
     cay_engine_crash("delete-files-gone", id);
@@ -205,7 +208,7 @@ static int run_up(struct cay_engine *engine, const struct cay_job *job,
     if (r == 0)
         r = bring_up(&m, berth, err);
     if (r < 0 && job->op == CAY_JOB_CREATE)
-        reply->left = remove_box(engine, job->request.id, &ignored) < 0;
+        reply->left = remove_box(engine, job->request.id, "", false, &ignored) < 0;
     else if (r < 0)
         take_back_start(engine, job->request.id);
     return r;
@@ -214,17 +217,22 @@ static int run_up(struct cay_engine *engine, const struct cay_job *job,
 static int run(struct cay_engine *engine, const struct cay_job *job, const struct cay_berth *berth,
                struct cay_job_reply *reply, struct cay_error *err)
 {
+    const struct cay_engine_request *rq = &job->request;
     switch (job->op) {
     case CAY_JOB_CREATE:
     case CAY_JOB_START:
         return run_up(engine, job, berth, reply, err);
     case CAY_JOB_CLEAN:
-        return remove_cgroup(engine, job->request.id, err);
+        return remove_cgroup(engine, rq->id, err);
     case CAY_JOB_REMOVE:
-        return remove_box(engine, job->request.id, err);
+        return remove_box(engine, rq->id, rq->volume, rq->drop_volume, err);
     case CAY_JOB_FREEZE:
     case CAY_JOB_THAW:
-        return cay_cgroup_freeze(&engine->cgroups, job->request.id, job->op == CAY_JOB_FREEZE, err);
+        return cay_cgroup_freeze(&engine->cgroups, rq->id, job->op == CAY_JOB_FREEZE, err);
+    case CAY_JOB_SNAPSHOT:
+        return cay_tree_copy(engine, rq->other, rq->id, 0, &reply->copied, err);
+    case CAY_JOB_UNDO:
+        return cay_tree_undo(engine, rq->id, err);
     }
     return cay_fail(err, CAY_ERR_INTERNAL, "no job %u", job->op);
 }

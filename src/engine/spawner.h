@@ -11,9 +11,11 @@ enum cay_job_op {
     CAY_JOB_CREATE = 1, /* from nothing to running; brings a berth */
     CAY_JOB_START = 2,  /* from its files to running; brings a berth */
     CAY_JOB_CLEAN = 3,  /* it is down: cgroup away */
-    CAY_JOB_REMOVE = 4, /* cgroup, files and record away */
+    CAY_JOB_REMOVE = 4, /* cgroup, files and record away; or `volume` kept of it */
     CAY_JOB_FREEZE = 5, /* every process stands still */
     CAY_JOB_THAW = 6,
+    CAY_JOB_SNAPSHOT = 7, /* `id` from the files of `other` */
+    CAY_JOB_UNDO = 8,     /* what one that was lost left unfinished */
 };
 
 struct cay_job {
@@ -30,6 +32,7 @@ struct cay_job_reply {
     pid_t pid;
     uint64_t start_ticks;
     int64_t started_at_ms;
+    struct cay_engine_copied copied;
 };
 
 /* The spawner's life; returns when the dispatcher is gone. */

@@ -5,6 +5,7 @@
  * renamed up into the tree's top and removed from there in its turn, so depth costs nothing. */
 #include "base/log.h"
 #include "engine/dispatcher.h"
+#include "engine/trees.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -57,16 +58,60 @@ void cay_trash_remove(int dirfd, const char *name)
     }
 }
 
-static void CAY_NORETURN empty(int trash_fd)
+static void empty_in(int dirfd)
+{
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (!is_dots(e->d_name) && unlinkat(dirfd, e->d_name, 0) < 0)
+            cay_trash_remove(dirfd, e->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+static bool is_empty(int dirfd)
+{
+    bool found = false;
+    int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; !found && dir && (e = readdir(dir));)
+        found = !is_dots(e->d_name);
+    if (dir)
+        closedir(dir);
+    return !found;
+}
+
+/* Rubbish in a tree that stays. It cannot be moved out where the tree is a subvolume. */
+static void empty_old(const struct cay_engine *engine, const char *id)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%.32s/" CAY_TREE_OLD, id);
+    CAY_AUTO_FD int fd =
+        openat(engine->files_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0)
+        empty_in(fd);
+    (void)unlinkat(engine->trash_fd, id, 0);
+    if (fd < 0 || is_empty(fd))
+        return;
+    /* More came meanwhile: it is for the next of us. */
+    CAY_AUTO_FD int again = openat(engine->trash_fd, id, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+}
+
+static void CAY_NORETURN empty(const struct cay_engine *engine)
 {
     (void)prctl(PR_SET_NAME, "cay-trash");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, 10); /* never at the cost of those who wait */
-    int fd = openat(trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(engine->trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (!is_dots(e->d_name) && unlinkat(trash_fd, e->d_name, 0) < 0)
-            cay_trash_remove(trash_fd, e->d_name);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        bool tree = cay_id_is_sandbox(e->d_name) || cay_id_is_snapshot(e->d_name) ||
+                    cay_id_is_volume(e->d_name);
+        if (tree)
+            empty_old(engine, e->d_name);
+        else if (!is_dots(e->d_name) && unlinkat(engine->trash_fd, e->d_name, 0) < 0)
+            cay_trash_remove(engine->trash_fd, e->d_name);
+    }
     _exit(0);
 }
 
@@ -79,7 +124,7 @@ void cay_trash_tick(struct cay_dispatcher *d)
     d->trash_wanted = false;
     pid_t pid = fork();
     if (pid == 0)
-        empty(d->engine.trash_fd);
+        empty(&d->engine);
     if (pid < 0)
         cay_log_warn("cannot fork to empty the trash: %s", strerror(errno));
     else

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way to a sandbox's pid 1, and what its image says of executions. */
+#include "base/packet.h"
+#include "base/path.h"
+#include "engine/dispatcher.h"
+#include "engine/image.h"
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+int cay_connect_pid1(const struct cay_dispatcher *d, const char *id, int *fd_out,
+                     struct cay_error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    CAY_AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/%s/init.sock",
+             d->engine.files_fd, id);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof addr) < 0)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach pid 1 of %s", id);
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+static size_t pack_image(const struct cay_image *image, const struct cay_engine_copied *copied,
+                         char *out, size_t size)
+{
+    struct cay_engine_image head = {.copied = *copied};
+    size_t len = sizeof head;
+    bool root =
+        !*image->user || strcmp(image->user, "root") == 0 || strncmp(image->user, "0", 1) == 0;
+    cay_str_copy(head.user, sizeof head.user, root ? CAY_DEFAULT_USER : image->user);
+    cay_str_copy(head.workdir, sizeof head.workdir,
+                 *image->workdir ? image->workdir : CAY_DEFAULT_WORKDIR);
+    for (size_t i = 0; i < image->env.count; i++) {
+        size_t n = strlen(image->env.at[i]) + 1;
+        if (len + n > size)
+            break; /* an image with more environment than a message: the rest is left out */
+        memcpy(out + len, image->env.at[i], n);
+        len += n;
+        head.env_count++;
+    }
+    head.env_len = (uint32_t)(len - sizeof head);
+    memcpy(out, &head, sizeof head);
+    return len;
+}
+
+void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_error err;
+    struct cay_image image;
+    char *text, path[64], packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
+
+    snprintf(path, sizeof path, "%s/image", box->record.entry.id);
+    int r = cay_path_read(d->engine.files_fd, path, CAY_MAX_IMAGE_TEXT, &a, &text, NULL, &err);
+    if (r == 0)
+        r = cay_image_parse(&a, text, &image, &err);
+    if (r == 0)
+        r = cay_connect_pid1(d, box->record.entry.id, &fd, &err);
+    if (r < 0) {
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+        return;
+    }
+    size_t len = pack_image(&image, &box->copied, packed, sizeof packed);
+    cay_dispatcher_answer(d, p, NULL, packed, len, fd);
+}

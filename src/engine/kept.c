@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots and volumes, and requests that need two trees.
+ *
+ * What is made of a tree that is there (a fork, a snapshot, a sandbox with a volume) waits in that
+ * tree's queue. When its turn has come it is a job of the new one, and holds the old one until that
+ * is over: nothing begins there but other copies. A snapshot or volume is in the table only while
+ * somebody wants something of it. */
+#include "base/log.h"
+#include "engine/dispatcher.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static bool is_kept_id(const char *id)
+{
+    return cay_id_is_snapshot(id) || cay_id_is_volume(id);
+}
+
+/* The tree that it is made of; NULL: of none. */
+static const char *source_of(const struct cay_engine_request *rq)
+{
+    if (rq->op == CAY_ENGINE_SNAPSHOT)
+        return rq->id;
+    if (rq->op != CAY_ENGINE_CREATE)
+        return NULL;
+    if (*rq->other)
+        return rq->other;
+    return *rq->volume ? rq->volume : NULL;
+}
+
+static const char *made_by(const struct cay_engine_request *rq)
+{
+    return rq->op == CAY_ENGINE_SNAPSHOT ? rq->other : rq->id;
+}
+
+static bool is_source(const struct cay_box *box, const struct cay_pending *p)
+{
+    const char *source = source_of(&p->request);
+    return source && strcmp(source, box->record.entry.id) == 0;
+}
+
+struct cay_box *cay_kept_where(struct cay_dispatcher *d, const struct cay_engine_request *rq)
+{
+    const char *source = source_of(rq);
+    struct cay_box *box = cay_boxes_find(d, made_by(rq));
+    if (box || (!source && !is_kept_id(rq->id)))
+        return box; /* asked for again, or nothing of ours */
+    const char *id = source ? source : rq->id;
+    box = cay_boxes_find(d, id);
+    return box || !is_kept_id(id) ? box : cay_boxes_add(d, id);
+}
+
+bool cay_kept_may_begin(const struct cay_dispatcher *d, const struct cay_box *box,
+                        const struct cay_pending *p)
+{
+    /* Without a disk each copy lets its source go on when it is done. */
+    return box->held == 0 || (is_source(box, p) && d->engine.disk.fd >= 0);
+}
+
+bool cay_kept_begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
+{
+    struct cay_error err;
+    if (p->request.op == CAY_ENGINE_DROP) {
+        box->current = p;
+        box->record.drop_volume = true;
+        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+        return true;
+    }
+    if (!is_source(box, p))
+        return false;
+    if (box->record.intent == CAY_INTENT_DESTROY) {
+        cay_fail(&err, CAY_ERR_NOT_FOUND, "%s is being removed", box->record.entry.id);
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+        return true;
+    }
+    if (cay_boxes_find(d, made_by(&p->request))) {
+        cay_boxes_take(d, p); /* made while this waited */
+        return true;
+    }
+    struct cay_box *made = cay_boxes_add(d, made_by(&p->request));
+    made->current = p;
+    made->from = box;
+    box->held++;
+    cay_jobs_add(d, made, p->request.op == CAY_ENGINE_SNAPSHOT ? CAY_JOB_SNAPSHOT : CAY_JOB_CREATE);
+    return true;
+}
+
+void cay_kept_release(struct cay_dispatcher *d, struct cay_box *made)
+{
+    struct cay_error ignored; /* not frozen, most often */
+    struct cay_box *from = made->from;
+    if (!from)
+        return;
+    made->from = NULL;
+    from->held--;
+    d->trash_wanted = true;
+    /* Whoever copied it file by file may have died before he let it go on. */
+    if (d->engine.disk.fd < 0 && from->record.running && !from->record.paused && from->held == 0)
+        (void)cay_cgroup_freeze(&d->engine.cgroups, from->record.entry.id, false, &ignored);
+    cay_boxes_next(d, from);
+}
+
+void cay_kept_settle(struct cay_dispatcher *d, struct cay_box *box)
+{
+    if (is_kept_id(box->record.entry.id) && !box->current && !box->queue && !box->job && !box->held)
+        cay_boxes_drop(d, box);
+}
+
+int cay_kept_list(const struct cay_dispatcher *d, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = memfd_create("kept", MFD_CLOEXEC);
+    int dir_fd = openat(d->engine.files_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
+    FILE *f = fd < 0 || !dir ? NULL : fdopen(dup(fd), "w");
+    int r = f ? 0 : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list what is kept");
+    errno = 0;
+    for (struct dirent *e; r == 0 && (e = readdir(dir)); errno = 0) {
+        char id[CAY_ID_SIZE] = "";
+        if (!is_kept_id(e->d_name))
+            continue;
+        cay_str_copy(id, sizeof id, e->d_name);
+        fwrite(id, sizeof id, 1, f);
+    }
+    if (r == 0 && errno)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list what is kept");
+    if (f && fclose(f) != 0 && r == 0)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list what is kept");
+    if (dir)
+        closedir(dir);
+    return r < 0 ? r : cay_take_fd(&fd);
+}
