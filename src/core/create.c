@@ -130,10 +130,10 @@ static int prepare(struct cay_core *core, const struct cay_account *owner,
                    const struct cay_spec *spec, struct cay_sandbox *out, struct cay_error *err)
 {
     struct cay_spec wanted = *spec;
-    if (wanted.memory_bytes == CAY_DEFAULT_MEMORY_BYTES &&
-        wanted.memory_bytes > core->host_memory_bytes)
-        wanted.memory_bytes = core->host_memory_bytes; /* a small host has smaller defaults */
-    int r = cay_validate_spec(&wanted, core->host_memory_bytes, err);
+    struct cay_host host = {.memory_bytes = core->host_memory_bytes,
+                            .disk_bytes = cay_provider_room(core->provider)};
+    cay_validate_fit(&wanted, &host);
+    int r = cay_validate_spec(&wanted, &host, err);
     if (r == 0)
         *out = new_row(core, owner, &wanted);
     return r;

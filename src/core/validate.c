@@ -75,17 +75,33 @@ static int check_labels(const struct cay_spec *spec, struct cay_error *err)
     return 0;
 }
 
-static int check_size(const struct cay_spec *spec, uint64_t host_memory_bytes,
+static uint64_t most_disk(const struct cay_host *host)
+{
+    if (host->disk_bytes == 0 || host->disk_bytes > MAX_DISK_BYTES)
+        return MAX_DISK_BYTES;
+    return host->disk_bytes > CAY_MIN_DISK_BYTES ? host->disk_bytes : CAY_MIN_DISK_BYTES;
+}
+
+void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host)
+{
+    if (spec->memory_bytes == CAY_DEFAULT_MEMORY_BYTES && spec->memory_bytes > host->memory_bytes)
+        spec->memory_bytes = host->memory_bytes;
+    if (spec->disk_bytes == CAY_DEFAULT_DISK_BYTES && spec->disk_bytes > most_disk(host))
+        spec->disk_bytes = most_disk(host);
+}
+
+static int check_size(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err)
 {
     if (spec->cpu_milli < CAY_MIN_CPU_MILLI || spec->cpu_milli > CAY_MAX_CPU_MILLI)
         return cay_fail_field(err, "cpuCores", "cpuCores must be from 0.1 to 64");
-    if (spec->memory_bytes < CAY_MIN_MEMORY_BYTES || spec->memory_bytes > host_memory_bytes)
+    if (spec->memory_bytes < CAY_MIN_MEMORY_BYTES || spec->memory_bytes > host->memory_bytes)
         return cay_fail_field(err, "memoryGB", "memory must be from 64 MiB to this host's %lld MiB",
-                              (long long)(host_memory_bytes / CAY_MIB));
-    if (spec->disk_bytes < CAY_MIN_DISK_BYTES || spec->disk_bytes > MAX_DISK_BYTES)
-        return cay_fail_field(err, "diskSizeGB", "diskSizeGB must be from 0.1 to %lld",
-                              MAX_DISK_BYTES / 1000000000LL);
+                              (long long)(host->memory_bytes / CAY_MIB));
+    if (spec->disk_bytes < CAY_MIN_DISK_BYTES || spec->disk_bytes > most_disk(host))
+        return cay_fail_field(err, "diskSizeGB",
+                              "diskSizeGB must be from 0.1 to the %.1f that this host has free",
+                              (double)most_disk(host) / 1e9);
     if (spec->timeout_ms < 0 || spec->timeout_ms > CAY_MAX_TIMEOUT_MS)
         return cay_fail_field(err, "timeoutMinutes",
                               "the time must be from 0 (none) to %lld minutes",
@@ -143,14 +159,14 @@ static int check_image(const char *image, struct cay_error *err)
     return 0;
 }
 
-int cay_validate_spec(const struct cay_spec *spec, uint64_t host_memory_bytes,
+int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err)
 {
     int r = spec->name ? check_name(spec->name, err) : 0;
     if (r == 0)
         r = check_image(spec->image, err);
     if (r == 0)
-        r = check_size(spec, host_memory_bytes, err);
+        r = check_size(spec, host, err);
     if (r == 0)
         r = check_env(&spec->env, "environmentVars", err);
     if (r == 0)

@@ -5,7 +5,16 @@
 #include "model/execution.h"
 #include "model/spec.h"
 
+/* What the host can give. */
+struct cay_host {
+    uint64_t memory_bytes;
+    uint64_t disk_bytes; /* free; 0: cannot be told */
+};
+
+/* A default that the host cannot give becomes what it can: who asked for nothing in particular is
+ * not refused. */
+void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host);
 /* The name may be absent. */
-int cay_validate_spec(const struct cay_spec *spec, uint64_t host_memory_bytes,
+int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err);
 int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err);

@@ -174,6 +174,11 @@ static int open_image(struct cay_disk *d, int engine_fd, struct cay_error *err)
     return r < 0 ? r : adapt(d, err);
 }
 
+uint64_t cay_disk_room(const struct cay_disk *d, int files_fd)
+{
+    return free_bytes(files_fd) + (d->loop_fd < 0 ? 0 : free_bytes(d->image_fd));
+}
+
 uint64_t cay_disk_wants(const struct cay_disk *d)
 {
     struct stat st;

@@ -39,6 +39,11 @@ const char *cay_provider_disk(struct cay_provider *p)
     return p->ops->disk ? p->ops->disk(p) : "none";
 }
 
+uint64_t cay_provider_room(struct cay_provider *p)
+{
+    return p->ops->room ? p->ops->room(p) : 0;
+}
+
 static int cannot(const struct cay_provider *p, const char *what, struct cay_error *err)
 {
     return cay_fail(err, CAY_ERR_UNSUPPORTED, "the provider %s cannot %s", p->ops->name, what);

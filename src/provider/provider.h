@@ -54,6 +54,8 @@ struct cay_provider_ops {
                   struct cay_error *err);
     /* Optional: health's disk, cheaply. */
     const char *(*disk)(struct cay_provider *p);
+    /* Optional: bytes of disk that sandboxes may still take, some seconds ago; 0 cannot be told. */
+    uint64_t (*room)(struct cay_provider *p);
     /* Leaves the sandbox running, without its start command. The id is ours, so a repeated create
      * finds the first one. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". With spec.from its files begin as
      * that sandbox's or snapshot's are now, and `copied` says how; with spec.volume that volume is
@@ -106,6 +108,7 @@ const char *cay_provider_name(const struct cay_provider *p);
 int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                         struct cay_error *err);
 const char *cay_provider_disk(struct cay_provider *p); /* never NULL */
+uint64_t cay_provider_room(struct cay_provider *p);
 int cay_provider_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                         struct cay_copied *copied, struct cay_error *err);
 int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,

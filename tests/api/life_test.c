@@ -149,3 +149,42 @@ TEST(v1_creates_without_waiting)
     CHECK_EQ("the first is there", cay_provider_fake_count(api.f.provider), 1);
     api_close(&api);
 }
+
+/* Document 001's way of asking, and what a host has not. */
+TEST(v1_counts_resources)
+{
+    static const struct {
+        const char *name, *body, *says; /* in the answer */
+        int status;
+    } asks[] = {
+        {"a core brings 2048 MB", "{\"resources\":{\"vcpus\":0.5}}", "\"memoryGB\":1,", 201},
+        {"cores alone", "{\"resources\":{\"vcpus\":0.25}}", "\"cpuCores\":0.25,", 201},
+        {"unless memory is named", "{\"resources\":{\"vcpus\":2},\"memoryGB\":0.25}",
+         "\"memoryGB\":0.25,", 201},
+        {"in the other way", "{\"resources\":{\"vcpus\":2},\"memory_limit\":\"128m\"}",
+         "\"memoryGB\":0.125,", 201},
+        {"no core", "{\"resources\":{\"vcpus\":0}}", "\"field\":\"resources.vcpus\"", 400},
+        {"65 cores", "{\"resources\":{\"vcpus\":65}}", "0.1 and 64", 400},
+        {"unknown resources", "{\"resources\":{\"ram\":1}}", "\"field\":\"resources.ram\"", 400},
+        {"more memory than there is", "{\"memoryGB\":900000000}", "to this host's", 400},
+        {"beyond all bounds", "{\"memoryGB\":1e300}", "to this host's", 400},
+        {"negative disk", "{\"diskSizeGB\":-1}", "at least 0.1", 400},
+        {"by its other name", "{\"memoryLimit\":\"999999g\"}", "to this host's", 400},
+        {"more disk than is free", "{\"diskSizeGB\":51," SMALL "}", "the 50.0 that", 400},
+        {"all that is free", "{\"diskSizeGB\":50," SMALL "}", "\"diskSizeGB\":50,", 201},
+        {"graphics cards", "{\"gpuCount\":2," SMALL "}", "\"GPU_UNAVAILABLE\"", 400},
+    };
+    struct api api;
+    api_open(&api, 0);
+    cay_provider_fake_set_room(api.f.provider, 50000000000);
+    for (size_t i = 0; i < COUNT(asks); i++) {
+        const char *answer = ask(&api, "POST /api/v1/sandbox", NULL, asks[i].body);
+        CHECK_EQ(asks[i].name, status_of(answer), asks[i].status);
+        if (!strstr(answer, asks[i].says))
+            test_failed(__FILE__, __LINE__, "%s: %.600s", asks[i].name, answer);
+    }
+    cay_provider_fake_set_room(api.f.provider, 3000000000);
+    const char *answer = ask(&api, "POST /api/v1/sandbox", NULL, "{" SMALL "}");
+    CHECK("a default that fits", strstr(answer, "\"diskSizeGB\":3,") != NULL);
+    api_close(&api);
+}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create, list, get, start, stop, delete."""
+import os
 import re
 import threading
 import time
@@ -58,6 +59,22 @@ def test_create_accepts_snake_case(client):
 
 def test_memory_follows_the_cores_when_absent(client):
     assert client.create("two-cores", resources={"vcpus": 2})["memoryGB"] == 4
+
+
+def test_what_the_host_cannot_give(server, client):
+    st = os.statvfs(server.data)
+    total_gb = st.f_blocks * st.f_frsize / 1e9
+    answer = client.post("/sandbox", {"diskSizeGB": total_gb * 2})
+    assert answer.status == 400 and answer.error["details"]["field"] == "diskSizeGB", answer
+    bound = float(re.search(r"to the ([0-9.]+) that this host has free", answer.error["message"])[1])
+    assert 0.1 <= bound <= total_gb
+    answer = client.post("/sandbox", {"resources": {"vcpus": 64}, "memoryGB": 100000})
+    assert answer.status == 400 and answer.error["details"]["field"] == "memoryGB", answer
+    total_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    assert f"{total_mib} MiB" in answer.error["message"]
+    answer = client.post("/sandbox", {"gpuCount": 1})
+    assert answer.status == 400 and answer.error["code"] == "GPU_UNAVAILABLE", answer
+    assert client.names() == []
 
 
 def test_no_expiry(client):

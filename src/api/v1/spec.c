@@ -8,6 +8,7 @@
 
 #define GB 1e9
 #define GIB 1073741824.0
+#define BEYOND 1e9 /* every host: what it can give core knows, and says */
 
 struct create_body {
     const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track;
@@ -36,9 +37,9 @@ static const struct cay_field fields[] = {
     CAY_FIELD_ANY(BODY, start, "startCommand"),
     CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),
     CAY_FIELD_SUB("resources", resource_fields),
-    CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625, .max = 1e6),
+    CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625),
     CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),
-    CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1, .max = 64000),
+    CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),
     CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),
     CAY_FIELD_BOOL(BODY, network_access, "networkAccess"),
     CAY_FIELD_INT(BODY, timeout_minutes, "timeoutMinutes", .min = 0,
@@ -173,15 +174,20 @@ static int parse_memory(const char *text, uint64_t *out, struct cay_error *err)
     return 0;
 }
 
+static uint64_t bytes_of(double count, double unit)
+{
+    return (uint64_t)((count < BEYOND ? count : BEYOND) * unit + 0.5);
+}
+
 static int set_sizes(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     double cpu = body->cpu_cores > 0 ? body->cpu_cores : body->vcpus;
     if (cpu > 0)
         spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
     if (body->disk_gb > 0)
-        spec->disk_bytes = (uint64_t)(body->disk_gb * GB + 0.5);
+        spec->disk_bytes = bytes_of(body->disk_gb, GB);
     if (body->memory_gb > 0)
-        spec->memory_bytes = (uint64_t)(body->memory_gb * GIB + 0.5);
+        spec->memory_bytes = bytes_of(body->memory_gb, GIB);
     else if (body->memory_limit)
         return parse_memory(body->memory_limit, &spec->memory_bytes, err);
     else if (body->vcpus > 0)

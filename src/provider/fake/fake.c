@@ -28,6 +28,7 @@ struct fake {
     struct box *boxes;
     int fail_at; /* counts down; at 1 the call fails */
     bool failed, spare_destroy;
+    uint64_t room_bytes;
 };
 
 static struct fake *self(struct cay_provider *p)
@@ -169,6 +170,12 @@ static int fake_health(struct cay_provider *p, struct cay_arena *a, struct cay_h
     if (r == 0)
         *out = (struct cay_health){.version = "fake"};
     return r;
+}
+
+static uint64_t fake_room(struct cay_provider *p)
+{
+    LOCKED(self(p));
+    return self(p)->room_bytes;
 }
 
 static int fake_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
@@ -394,6 +401,7 @@ const struct cay_provider_ops cay_provider_fake = {
     .open = fake_open,
     .close = fake_close,
     .health = fake_health,
+    .room = fake_room,
     .create = fake_create,
     .start = fake_start,
     .stop = fake_stop,
@@ -429,6 +437,12 @@ void cay_provider_fake_spare_destroy(struct cay_provider *p, bool spare)
 {
     LOCKED(self(p));
     self(p)->spare_destroy = spare;
+}
+
+void cay_provider_fake_set_room(struct cay_provider *p, uint64_t bytes)
+{
+    LOCKED(self(p));
+    self(p)->room_bytes = bytes;
 }
 
 bool cay_provider_fake_failed(struct cay_provider *p)

@@ -14,6 +14,8 @@ struct cay_provider *cay_provider_fake_new(struct cay_queue *events);
  * Destroys can be left out of the count, for undo that must work. */
 void cay_provider_fake_fail_at(struct cay_provider *p, int n);
 void cay_provider_fake_spare_destroy(struct cay_provider *p, bool spare);
+/* Disk that is free; 0, as at first, cannot be told. */
+void cay_provider_fake_set_room(struct cay_provider *p, uint64_t bytes);
 /* True when the failure that was ordered has happened. */
 bool cay_provider_fake_failed(struct cay_provider *p);
 size_t cay_provider_fake_count(struct cay_provider *p);

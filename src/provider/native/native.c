@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #define HEALTH_MS 2000
 #define AGAIN_MS 200
+#define ROOM_MS 5000
 
 static struct cay_engine_request request(enum cay_engine_op op, const char *id)
 {
@@ -164,6 +166,7 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
     memcpy(&hello, data, sizeof hello);
     hello.disk[sizeof hello.disk - 1] = 0;
     ((struct cay_native *)p)->disk = disk_kind(hello.disk);
+    atomic_store(&((struct cay_native *)p)->room_bytes, hello.room_bytes);
     size_t fit = (len - sizeof hello) / sizeof(struct cay_engine_problem);
     size_t count = hello.problem_count < fit ? hello.problem_count : fit;
     *out = (struct cay_health){.version = cay_arena_strdup(a, hello.version),
@@ -190,6 +193,20 @@ static const char *disk(struct cay_provider *p)
     if (!n->disk)
         (void)health(p, &a, &ignored, &err); /* without an answer it is none, this time */
     return n->disk ? n->disk : "none";
+}
+
+/* One asks at a time; the others, and all when the engine is away, take what was heard last. */
+static uint64_t room(struct cay_provider *p)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_native *n = (struct cay_native *)p;
+    struct cay_health ignored;
+    struct cay_error err;
+    int64_t now_ms = cay_clock_mono_ms(), asked_ms = atomic_load(&n->room_asked_ms);
+    bool old = asked_ms == 0 || now_ms - asked_ms > ROOM_MS;
+    if (old && atomic_compare_exchange_strong(&n->room_asked_ms, &asked_ms, now_ms))
+        (void)health(p, &a, &ignored, &err);
+    return atomic_load(&n->room_bytes);
 }
 
 static struct cay_copied translate_copied(const struct cay_engine_copied *c)
@@ -382,6 +399,7 @@ const struct cay_provider_ops cay_provider_native = {
     .close = close_native,
     .health = health,
     .disk = disk,
+    .room = room,
     .create = create,
     .start = start,
     .stop = stop,

@@ -22,9 +22,11 @@ struct cay_native {
     struct cay_provider base;
     int data_fd;
     uint64_t log_head_bytes, log_tail_bytes;
-    _Atomic(const char *) disk; /* as the engine said last; NULL: never heard */
-    pthread_mutex_t lock;       /* of all below */
-    int engine[32];             /* idle connections */
+    _Atomic(const char *) disk;  /* as the engine said last; NULL: never heard */
+    _Atomic uint64_t room_bytes; /* the same */
+    _Atomic int64_t room_asked_ms;
+    pthread_mutex_t lock; /* of all below */
+    int engine[32];       /* idle connections */
     int engine_count;
     struct cay_pid1 *pid1s[CAY_NATIVE_BUCKETS];
     size_t idle_total;
