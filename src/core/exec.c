@@ -6,6 +6,7 @@
 #include "core/validate.h"
 #include "log/files.h"
 #include "model/limits.h"
+#include <fcntl.h>
 #include <string.h>
 
 /* The sandbox's settings below, the command's own on top. */
@@ -73,6 +74,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     if (r < 0)
         return r;
     struct cay_execution ex = {.status = CAY_EXEC_RUNNING,
+                               .tty = spec->window.cols > 0,
                                .argv = spec->argv,
                                .text = spec->text,
                                .started_at_ms = cay_clock_ms()};
@@ -147,6 +149,68 @@ int cay_core_executions(struct cay_core *core, const struct cay_account *owner, 
     }
     *out = list;
     return 0;
+}
+
+/* A running execution that something is asked of. */
+static int find_running(struct cay_core *core, const struct cay_account *owner, const char *id,
+                        const char *exec_id, struct cay_arena *a, struct cay_sandbox *sb,
+                        struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    int r = open_log(core, owner, id, exec_id, a, sb, &fd, err);
+    if (r == 0 && sb->state == CAY_PAUSED) /* pid 1, which acts, stands still as well */
+        r = cay_state_apply(&sb->state, CAY_EXEC, err);
+    return r;
+}
+
+/* What a provider says when execution or sandbox have ended, in one word for callers. */
+static int not_running(int r, struct cay_error *err)
+{
+    const char *name = r < 0 ? cay_error_name(err) : "";
+    if (r == CAY_ERR_NOT_FOUND || strcmp(name, "SANDBOX_NOT_RUNNING") == 0)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "EXECUTION_NOT_RUNNING",
+                           "the execution does not run any more");
+    return r;
+}
+
+int cay_core_input(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   const char *exec_id, bool closes, struct cay_input_ends *out,
+                   struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int input = -1, end = -1, sink = -1, end_sink = -1;
+    struct cay_sandbox sb;
+    int fds[2];
+    int r = find_running(core, owner, id, exec_id, &a, &sb, err);
+    if (r < 0)
+        return r;
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a pipe");
+    input = fds[0];
+    sink = fds[1];
+    if (closes && pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a pipe");
+    if (closes) {
+        end = fds[0];
+        end_sink = fds[1];
+    }
+    r = not_running(cay_provider_input(core->provider, sb.id, exec_id, input, end, err), err);
+    if (r == 0)
+        *out = (struct cay_input_ends){cay_take_fd(&sink), cay_take_fd(&end_sink)};
+    return r;
+}
+
+int cay_core_resize(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const char *exec_id, struct cay_window window, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox sb;
+    int r = cay_validate_window(&window, err);
+    if (r == 0)
+        r = find_running(core, owner, id, exec_id, &a, &sb, err);
+    return r < 0
+               ? r
+               : not_running(cay_provider_resize(core->provider, sb.id, exec_id, window, err), err);
 }
 
 int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,

@@ -103,6 +103,19 @@ int cay_core_execution(struct cay_core *core, const struct cay_account *owner, c
 int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const char *exec_id, int signal, struct cay_arena *a, struct cay_execution *out,
                   struct cay_error *err);
+/* A new way into the stdin of an execution that was begun with one; both ends are non-blocking, and
+ * yours. Closing the sink ends this input; stdin is closed with it only if `closes` was said, and a
+ * byte was written to the other end before. CAY_ERR_CONFLICT "EXECUTION_NOT_RUNNING",
+ * "STDIN_CLOSED"; CAY_ERR_LIMIT "TOO_MANY_INPUTS". */
+struct cay_input_ends {
+    int sink_fd, end_fd; /* end_fd is -1 unless `closes` */
+};
+int cay_core_input(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   const char *exec_id, bool closes, struct cay_input_ends *out,
+                   struct cay_error *err);
+/* CAY_ERR_CONFLICT, "NO_TERMINAL". */
+int cay_core_resize(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const char *exec_id, struct cay_window window, struct cay_error *err);
 /* The log alone; also after the sandbox is gone. */
 int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
                       const char *exec_id, int *fd_out, struct cay_error *err);

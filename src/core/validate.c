@@ -184,6 +184,15 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
     return r;
 }
 
+int cay_validate_window(const struct cay_window *window, struct cay_error *err)
+{
+    if (window->cols < 1 || window->cols > CAY_MAX_WINDOW)
+        return cay_fail_field(err, "cols", "cols must be from 1 to %d", CAY_MAX_WINDOW);
+    if (window->rows < 1 || window->rows > CAY_MAX_WINDOW)
+        return cay_fail_field(err, "rows", "rows must be from 1 to %d", CAY_MAX_WINDOW);
+    return 0;
+}
+
 int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err)
 {
     if (spec->text && !spec->text[0])
@@ -200,5 +209,9 @@ int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err)
                            CAY_MAX_EXEC_TIMEOUT_MS);
     if (r == 0 && spec->stdin_text && spec->stdin_len > CAY_MAX_STDIN_BYTES)
         r = cay_fail_field(err, "stdin", "at most %lld bytes", CAY_MAX_STDIN_BYTES);
+    if (r == 0 && spec->stdin_text && (spec->open_stdin || spec->window.cols))
+        r = cay_fail_field(err, "stdin", "stdin is given whole, or open, or a terminal");
+    if (r == 0 && (spec->window.cols || spec->window.rows))
+        r = cay_validate_window(&spec->window, err);
     return r;
 }

@@ -288,9 +288,11 @@ static int add_nodes(int root, const struct cay_engine_request *rq, struct cay_e
 
 static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
 {
-    char gid[16];
+    char gid[16], max[16];
     snprintf(gid, sizeof gid, "%u", plan->berth.base + 5);
-    const struct option options[] = {{"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {0}};
+    snprintf(max, sizeof max, "%d", CAY_MAX_TERMINALS);
+    const struct option options[] = {
+        {"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {"max", max}, {0}};
     int r = add_nodes(root, plan->request, err);
     if (r < 0)
         return r;

@@ -8,12 +8,13 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #define STATUS_FD 3
-#define ADDED 4 /* variables of ours */
+#define ADDED 5 /* variables of ours */
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* user, cwd, argv NULL, env NULL. Touched in the child only. */
@@ -142,6 +143,8 @@ static void place_fds(const struct cay_child *c)
         dup2(c->stdout_fd, STDOUT_FILENO) < 0 || dup2(c->stderr_fd, STDERR_FILENO) < 0 ||
         dup3(c->status_fd, STATUS_FD, O_CLOEXEC) < 0)
         refuse(c->status_fd, CAY_INIT_NO_PROCESS, errno);
+    if (c->has_tty && ioctl(STDIN_FILENO, TIOCSCTTY, 0) < 0)
+        refuse(STATUS_FD, CAY_INIT_NO_STREAM, errno);
     if (syscall(SYS_close_range, STATUS_FD + 1, ~0U, 0) < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
 }
@@ -166,9 +169,10 @@ void cay_child_run(const struct cay_child *c)
     const struct rlimit file = {c->file_bytes, c->file_bytes};
     if (setrlimit(RLIMIT_FSIZE, &file) < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
-    /* so that it can open /dev/stdout; where it fails, only that does not work */
-    (void)!fchown(STDOUT_FILENO, user.uid, user.gid);
-    (void)!fchown(STDERR_FILENO, user.uid, user.gid);
+    /* so that it can open /dev/stdout; where it fails, only that does not work. A terminal stays
+     * with its group, whose members may write to it and not read. */
+    (void)!fchown(STDOUT_FILENO, user.uid, c->has_tty ? (gid_t)-1 : user.gid);
+    (void)!fchown(STDERR_FILENO, user.uid, c->has_tty ? (gid_t)-1 : user.gid);
     if (cay_caps_become(user.uid, user.gid) < 0)
         refuse(STATUS_FD, CAY_INIT_NO_USER, errno);
     if (chdir(words[1]) < 0)
@@ -181,6 +185,8 @@ void cay_child_run(const struct cay_child *c)
     default_env(env, &envc, 1, "HOME", user.home);
     default_env(env, &envc, 2, "USER", user.name);
     default_env(env, &envc, 3, "LOGNAME", user.name);
+    if (c->has_tty)
+        default_env(env, &envc, 4, "TERM", "xterm-256color");
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     run(words + 2, env);

@@ -19,6 +19,7 @@
                                 */
 #define CAY_INIT_RETRY_MS 100  /* of an exit record on a full disk */
 #define CAY_INIT_RATE_MS 50    /* window of the output rate */
+#define CAY_INIT_CARRY 4096    /* of an input, read and not yet taken by the stdin */
 #define CAY_INIT_NEVER INT64_MAX
 
 enum cay_token {
@@ -28,6 +29,7 @@ enum cay_token {
     CAY_TOKEN_STATUS,
     CAY_TOKEN_STDOUT,
     CAY_TOKEN_STDERR,
+    CAY_TOKEN_INPUT, /* one of the inputs, or the stdin they go to */
 };
 
 struct cay_conn {
@@ -44,13 +46,32 @@ enum cay_job_state {
     CAY_JOB_ENDED, /* reaped; its exit record or its pipes are not done with */
 };
 
+struct cay_input {
+    int fd;     /* -1: free */
+    int end_fd; /* -1: its end closes nothing */
+};
+
+/* What goes into an execution's stdin. Its inputs are asked in order of arrival, and the first that
+ * has something gives it: bytes of a writer that is done come before those of the next, and one
+ * that is silent holds up nobody. While stdin takes nothing no input is read. */
+struct cay_stdin {
+    int fd;     /* to write to: a pipe, or the master of a terminal; -1: closed */
+    int tty_fd; /* its slave, held so that the terminal outlives whoever closes it; -1: a pipe */
+    struct cay_input inputs[CAY_MAX_INPUTS];
+    bool watched; /* the inputs are in epoll */
+    bool closing; /* once the carry is written */
+    char last;    /* byte that was read */
+    size_t at, len;
+    char carry[CAY_INIT_CARRY];
+};
+
 struct cay_job {
     enum cay_job_state state;
     uint32_t use;
     char id[CAY_ID_SIZE];
     pid_t pid;
     int status_fd, log_fd;
-    int pipe_fd[2]; /* of stdout and stderr; -1 after EOF */
+    int pipe_fd[2]; /* of stdout and stderr; -1 after EOF. A terminal's master is the first */
     bool watched;   /* the pipes are in epoll; not while the rate is used up */
     int conn;       /* who waits for the start */
     uint32_t conn_use;
@@ -65,6 +86,7 @@ struct cay_job {
     struct cay_record_exit exit;
     int64_t exit_time_ms;
     bool exit_due;
+    struct cay_stdin in;
 };
 
 struct cay_init {
@@ -90,6 +112,8 @@ struct cay_start_status {
 /* main.c */
 uint64_t cay_init_token(enum cay_token what, size_t slot, uint32_t use);
 void cay_init_watch(struct cay_init *in, int fd, enum cay_token what, size_t slot, uint32_t use);
+/* As above, for whatever events; or for others than before. */
+void cay_init_watch_for(struct cay_init *in, int fd, uint32_t events, uint64_t token);
 void cay_init_unwatch(struct cay_init *in, int *fd); /* closes; another process may hold it too */
 int64_t cay_init_mono_us(void);
 int64_t cay_init_wall_ms(void);
@@ -109,6 +133,7 @@ bool cay_job_signal(const struct cay_job *job, int signal);
 
 /* child.c */
 struct cay_child {
+    bool has_tty; /* the three are one terminal */
     const struct cay_init_request *req;
     const char *strings; /* inline, or NULL: in memfd */
     int memfd, stdin_fd, stdout_fd, stderr_fd, status_fd;
@@ -126,6 +151,15 @@ void cay_pump_watch(struct cay_init *in, struct cay_job *job);
 void cay_pump_ready(struct cay_init *in, struct cay_job *job, int which);
 void cay_pump_drain(struct cay_init *in, struct cay_job *job);
 void cay_pump_close(struct cay_init *in, struct cay_job *job);
+
+/* input.c */
+void cay_input_init(struct cay_init *in, struct cay_job *job, int stdin_fd, int tty_fd);
+/* Duplicates the descriptors it keeps. */
+struct cay_init_reply cay_input_add(struct cay_init *in, const struct cay_init_request *req,
+                                    const int *fds);
+struct cay_init_reply cay_input_resize(struct cay_init *in, const struct cay_init_request *req);
+void cay_input_ready(struct cay_init *in, struct cay_job *job, bool failed);
+void cay_input_close(struct cay_init *in, struct cay_job *job);
 
 /* reap.c */
 void cay_reap(struct cay_init *in);

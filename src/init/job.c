@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 struct cay_job *cay_job_find(struct cay_init *in, const char *id)
@@ -66,30 +67,57 @@ static bool fds_are_sound(const struct cay_init_request *req, const int *fds)
            (fstat(*at, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)));
 }
 
-struct pipes {
-    int read[3], write[3]; /* stdout, stderr, status */
+/* Both ends of what a child is begun with. Ours never block. */
+enum { STDIN, STDOUT, STDERR, STATUS, ENDS };
+struct ends {
+    int ours[ENDS], theirs[ENDS];
 };
 
-static void close_pipes(struct pipes *p)
+static void close_ends(struct ends *e)
 {
-    for (int i = 0; i < 3; i++) {
-        cay_close_fd(&p->read[i]);
-        cay_close_fd(&p->write[i]);
+    for (int i = 0; i < ENDS; i++) {
+        cay_close_fd(&e->ours[i]);
+        cay_close_fd(&e->theirs[i]);
     }
 }
 
-static int make_pipes(struct pipes *p)
+static int make_pipe(struct ends *e, int which)
 {
-    for (int i = 0; i < 3; i++) {
-        int fd[2];
-        if (pipe2(fd, O_CLOEXEC) < 0)
-            return -1;
-        p->read[i] = fd[0];
-        p->write[i] = fd[1];
-        if (fcntl(fd[0], F_SETFL, O_NONBLOCK) < 0)
-            return -1;
-    }
-    return 0;
+    int fd[2];
+    const int ours = which == STDIN; /* we write there, and read elsewhere */
+    if (pipe2(fd, O_CLOEXEC) < 0)
+        return -1;
+    e->ours[which] = fd[ours];
+    e->theirs[which] = fd[!ours];
+    return fcntl(fd[ours], F_SETFL, O_NONBLOCK);
+}
+
+/* Of this sandbox's own devpts, which the engine mounted and nobody inside can move. */
+static int make_terminal(struct ends *e, uint32_t window)
+{
+    const struct winsize size = {.ws_col = (uint16_t)window, .ws_row = (uint16_t)(window >> 16)};
+    const int unlocked = 0;
+    int master = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    e->ours[STDOUT] = master;
+    if (master < 0 || ioctl(master, TIOCSPTLCK, &unlocked) < 0 ||
+        ioctl(master, TIOCSWINSZ, &size) < 0)
+        return -1;
+    e->ours[STDIN] = fcntl(master, F_DUPFD_CLOEXEC, 4); /* watched on its own */
+    for (int i = STDIN; i <= STDERR; i++)
+        e->theirs[i] = i == STDIN ? ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)
+                                  : fcntl(e->theirs[STDIN], F_DUPFD_CLOEXEC, 4);
+    return e->ours[STDIN] < 0 || e->theirs[STDERR] < 0 ? -1 : 0;
+}
+
+static int make_ends(struct ends *e, const struct cay_init_request *req)
+{
+    if (make_pipe(e, STATUS) < 0)
+        return -1;
+    if (req->flags & CAY_INIT_TTY)
+        return make_terminal(e, req->window);
+    if (req->flags & CAY_INIT_OPEN_STDIN && make_pipe(e, STDIN) < 0)
+        return -1;
+    return make_pipe(e, STDOUT) < 0 ? -1 : make_pipe(e, STDERR);
 }
 
 static void fill_job(struct cay_init *in, struct cay_job *job, const struct cay_init_request *req,
@@ -121,8 +149,8 @@ static struct cay_init_reply failed(enum cay_init_result result, int error)
 struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_request *req,
                                     const int *fds, int conn)
 {
-    CAY_CLEANUP(close_pipes)
-    struct pipes p = {{-1, -1, -1}, {-1, -1, -1}};
+    CAY_CLEANUP(close_ends)
+    struct ends e = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
     const bool by_memfd = req->flags & CAY_INIT_BY_MEMFD;
     if (in->stopping)
         return failed(CAY_INIT_STOPPING, 0);
@@ -134,17 +162,18 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
     if (!job)
         return failed(CAY_INIT_TOO_MANY, 0);
     CAY_AUTO_FD int log_fd = fcntl(fds[by_memfd], F_DUPFD_CLOEXEC, 4);
-    if (log_fd < 0 || make_pipes(&p) < 0)
-        return failed(CAY_INIT_NO_PROCESS, errno);
+    if (log_fd < 0 || make_ends(&e, req) < 0)
+        return failed(req->flags & CAY_INIT_TTY ? CAY_INIT_NO_STREAM : CAY_INIT_NO_PROCESS, errno);
 
     struct cay_child child = {
         .req = req,
         .strings = by_memfd ? NULL : (const char *)(req + 1),
         .memfd = fds[0],
-        .stdin_fd = req->flags & CAY_INIT_HAS_STDIN ? fds[1 + by_memfd] : -1,
-        .stdout_fd = p.write[0],
-        .stderr_fd = p.write[1],
-        .status_fd = p.write[2],
+        .has_tty = req->flags & CAY_INIT_TTY,
+        .stdin_fd = req->flags & CAY_INIT_HAS_STDIN ? fds[1 + by_memfd] : e.theirs[STDIN],
+        .stdout_fd = e.theirs[STDOUT],
+        .stderr_fd = e.theirs[STDERR],
+        .status_fd = e.theirs[STATUS],
         .file_bytes = in->file_bytes,
     };
     pid_t pid = fork();
@@ -156,9 +185,11 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
     job->log_fd = cay_take_fd(&log_fd);
     fill_job(in, job, req, conn);
     job->pid = pid;
-    job->pipe_fd[0] = cay_take_fd(&p.read[0]);
-    job->pipe_fd[1] = cay_take_fd(&p.read[1]);
-    job->status_fd = cay_take_fd(&p.read[2]);
+    job->pipe_fd[0] = cay_take_fd(&e.ours[STDOUT]);
+    job->pipe_fd[1] = cay_take_fd(&e.ours[STDERR]);
+    job->status_fd = cay_take_fd(&e.ours[STATUS]);
+    cay_input_init(in, job, cay_take_fd(&e.ours[STDIN]),
+                   child.has_tty ? cay_take_fd(&e.theirs[STDIN]) : -1);
     cay_init_watch(in, job->status_fd, CAY_TOKEN_STATUS, (size_t)(job - in->jobs), job->use);
     cay_pump_watch(in, job);
     return failed(CAY_INIT_OK, 0);
@@ -169,6 +200,7 @@ static void give_up(struct cay_init *in, struct cay_job *job)
 {
     (void)kill(job->pid, SIGKILL); /* it has told, or is stuck: either way not reaped yet */
     cay_pump_close(in, job);
+    cay_input_close(in, job);
     job->state = CAY_JOB_ENDED;
     cay_reap_free(job);
 }

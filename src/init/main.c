@@ -40,6 +40,13 @@ uint64_t cay_init_token(enum cay_token what, size_t slot, uint32_t use)
     return (uint64_t)what << 56 | (uint64_t)slot << 32 | use;
 }
 
+void cay_init_watch_for(struct cay_init *in, int fd, uint32_t events, uint64_t token)
+{
+    struct epoll_event ev = {.events = events, .data.u64 = token};
+    if (epoll_ctl(in->epoll_fd, EPOLL_CTL_MOD, fd, &ev) < 0)
+        (void)epoll_ctl(in->epoll_fd, EPOLL_CTL_ADD, fd, &ev); /* fails only without memory */
+}
+
 void cay_init_watch(struct cay_init *in, int fd, enum cay_token what, size_t slot, uint32_t use)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.u64 = cay_init_token(what, slot, use)};
@@ -112,6 +119,10 @@ static void dispatch(struct cay_init *in, const struct epoll_event *ev)
     case CAY_TOKEN_STDERR:
         if (job->use == use && job->state != CAY_JOB_FREE)
             cay_pump_ready(in, job, what == CAY_TOKEN_STDERR);
+        return;
+    case CAY_TOKEN_INPUT:
+        if (job->use == use && job->state != CAY_JOB_FREE)
+            cay_input_ready(in, job, ev->events & EPOLLERR);
         return;
     }
 }

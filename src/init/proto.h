@@ -27,16 +27,22 @@
 
 enum cay_init_op {
     CAY_INIT_PING = 1,
-    CAY_INIT_EXEC = 2, /* answered when the command was exec'ed, or could not be */
-    CAY_INIT_KILL = 3, /* a signal to the process group of an execution */
-    CAY_INIT_STOP = 4, /* SIGTERM to all, after grace_ms SIGKILL to all, then pid 1 ends */
-    CAY_INIT_LIST = 5, /* ids of the executions that run: answer carries them as strings */
+    CAY_INIT_EXEC = 2,   /* answered when the command was exec'ed, or could not be */
+    CAY_INIT_KILL = 3,   /* a signal to the process group of an execution */
+    CAY_INIT_STOP = 4,   /* SIGTERM to all, after grace_ms SIGKILL to all, then pid 1 ends */
+    CAY_INIT_LIST = 5,   /* ids of the executions that run: answer carries them as strings */
+    CAY_INIT_INPUT = 6,  /* bytes for the stdin of an execution: descriptors are input [end] */
+    CAY_INIT_RESIZE = 7, /* the terminal of an execution */
 };
 
 enum {
-    CAY_INIT_HAS_STDIN = 1, /* the last descriptor is its stdin (pipe or memfd), else /dev/null */
-    CAY_INIT_BY_MEMFD = 2,  /* strings come in the first descriptor */
-    CAY_INIT_TTY = 4,       /* reserved for terminals */
+    CAY_INIT_HAS_STDIN = 1,  /* the last descriptor is its stdin (pipe or memfd), else /dev/null */
+    CAY_INIT_BY_MEMFD = 2,   /* strings come in the first descriptor */
+    CAY_INIT_TTY = 4,        /* a terminal is its stdin, stdout and stderr, and takes INPUT */
+    CAY_INIT_OPEN_STDIN = 8, /* its stdin is a pipe that takes INPUT */
+    /* INPUT: at the input's end stdin is closed (a terminal gets its end-of-file character), if
+     * there is a byte in `end`: without it the writer did not come to its end. */
+    CAY_INIT_CLOSE = 16,
 };
 
 /* EXEC: descriptors are [memfd of strings] log [stdin].
@@ -49,7 +55,10 @@ struct cay_init_request {
     uint32_t flags;
     uint32_t argc, envc;
     uint32_t strings_len;
-    uint32_t signal;     /* KILL */
+    union {
+        uint32_t signal; /* KILL */
+        uint32_t window; /* RESIZE, EXEC with a terminal: columns, and rows << 16 */
+    };
     uint32_t grace_ms;   /* STOP; EXEC: between SIGTERM and SIGKILL of its timeout */
     uint64_t timeout_ms; /* EXEC; 0 is none */
     uint64_t log_head_bytes, log_tail_bytes; /* EXEC */
@@ -65,6 +74,9 @@ enum cay_init_result {
     CAY_INIT_NO_PROCESS = 6, /* error: errno of fork (pids limit); ETIMEDOUT: stuck before exec */
     CAY_INIT_NO_EXEC = 7,    /* E2BIG only; any other failure is an exit of 126 or 127 */
     CAY_INIT_STOPPING = 8,
+    /* error: EPIPE its stdin is closed or never took input, EBUSY too many inputs, ENOTTY it has
+     * no terminal; of EXEC: why none could be made */
+    CAY_INIT_NO_STREAM = 9,
 };
 
 struct cay_init_reply {

@@ -13,7 +13,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cay_init_request req = {0};
     memcpy(&req, data, size < sizeof req ? size : sizeof req);
     for (unsigned fds = 0; fds < 4; fds++) {
-        if (cay_init_check(&req, size, fds) != CAY_INIT_OK || req.op != CAY_INIT_EXEC)
+        if (cay_init_check(&req, size, fds) != CAY_INIT_OK)
+            continue;
+        const bool sized =
+            req.op == CAY_INIT_RESIZE || (req.op == CAY_INIT_EXEC && req.flags & CAY_INIT_TTY);
+        if (sized && ((req.window & 0xffff) - 1 >= CAY_MAX_WINDOW ||
+                      (req.window >> 16) - 1 >= CAY_MAX_WINDOW))
+            __builtin_trap();
+        if (req.op == CAY_INIT_INPUT && (fds < 1 || (fds == 2) != (req.flags == CAY_INIT_CLOSE)))
+            __builtin_trap();
+        if (req.op != CAY_INIT_EXEC)
             continue;
         const char *strings = (const char *)data + sizeof req;
         size_t count = 2 + (size_t)req.argc + req.envc;

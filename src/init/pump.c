@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#define TTY_READS 256 /* of a terminal at its process's end: others may go on writing */
 #define WINDOW_BYTES (CAY_LOG_RATE_BYTES * CAY_INIT_RATE_MS / 1000)
 
 static const enum cay_token tokens[2] = {CAY_TOKEN_STDOUT, CAY_TOKEN_STDERR};
@@ -71,10 +72,14 @@ void cay_pump_ready(struct cay_init *in, struct cay_job *job, int which)
         cay_reap_free(job);
 }
 
-/* What is in the pipes at this moment: others may go on writing, and are not waited for. */
+/* What is in the pipes at this moment: others may go on writing, and are not waited for. A terminal
+ * does not tell how much that is; but a read brings up what was written before it. */
 void cay_pump_drain(struct cay_init *in, struct cay_job *job)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; job->in.tty_fd >= 0 && job->pipe_fd[0] >= 0 && i < TTY_READS; i++)
+        if (!pump(in, job, 0, sizeof in->chunk))
+            return;
+    for (int i = 0; job->in.tty_fd < 0 && i < 2; i++) {
         int left = 0;
         if (job->pipe_fd[i] < 0 || ioctl(job->pipe_fd[i], FIONREAD, &left) < 0)
             continue;

@@ -61,6 +61,7 @@ static void end_job(struct cay_init *in, struct cay_job *job, int status, const 
         (void)kill(-job->pid, SIGKILL);
 
     cay_pump_drain(in, job);
+    cay_input_close(in, job);
     job->state = CAY_JOB_ENDED;
     job->ended_us = cay_init_mono_us();
     job->term_at_ms = job->kill_at_ms = CAY_INIT_NEVER;

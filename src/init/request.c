@@ -116,6 +116,10 @@ static void serve(struct cay_init *in, struct cay_conn *c, size_t len, const int
     }
     if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_KILL)
         reply = signal_job(in, req);
+    else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_INPUT)
+        reply = cay_input_add(in, req, fds);
+    else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_RESIZE)
+        reply = cay_input_resize(in, req);
     else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_PING)
         reply.pid = getpid();
     else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_EXEC) {

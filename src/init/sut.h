@@ -22,6 +22,8 @@ struct sut_job {
     uint64_t timeout_ms, cap_bytes;
     uint32_t grace_ms;
     int stdin_fd; /* 0: none */
+    bool open_stdin;
+    uint32_t window; /* of its terminal; 0: none */
     bool by_memfd;
     bool full_disk;       /* when it starts, none of its log's file system is left */
     char id[CAY_ID_SIZE]; /* filled in */
@@ -40,6 +42,14 @@ int sut_ask(int conn, struct cay_init_request req);
 int sut_make_memfd(const void *data, size_t len, int seals);
 bool sut_send_exec(const struct sut *s, int conn, struct sut_job *j);
 int sut_start(const struct sut *s, struct sut_job *j);
+/* A new input of its stdin; closes: with an end, which closes stdin. */
+struct sut_input {
+    int fd, end_fd;
+};
+int sut_give_input(const struct sut *s, const struct sut_job *j, bool closes,
+                   struct sut_input *out);
+void sut_write(const struct sut_input *i, const char *text);
+void sut_end_input(struct sut_input *i, bool whole);
 struct cay_execution sut_summary(const struct sut_job *j, struct cay_arena *a);
 /* Everything of one stream, from the start. */
 const char *sut_output(const struct sut_job *j, enum cay_record_kind kind, struct cay_arena *a);

@@ -31,6 +31,7 @@ static CAY_NORETURN void enter(int listen_fd, int go_fd)
         _exit(90);
     (void)mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
     (void)mount("proc", "/proc", "proc", 0, NULL); /* where it is refused, /proc/self is missing */
+    (void)mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666,mode=0620");
     int null = open("/dev/null", O_RDWR);
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0 || dup2(null, 0) < 0 ||
         dup2(null, 1) < 0 || dup2(null, 2) < 0 || (listen_fd != 3 && dup2(listen_fd, 3) < 0) ||
@@ -193,17 +194,19 @@ bool sut_send_exec(const struct sut *s, int conn, struct sut_job *j)
     }
     if (j->env)
         add(&b, j->env);
-    struct cay_init_request req = {.version = CAY_INIT_VERSION,
-                                   .op = CAY_INIT_EXEC,
-                                   .flags = (j->by_memfd ? CAY_INIT_BY_MEMFD : 0) |
-                                            (j->stdin_fd ? CAY_INIT_HAS_STDIN : 0),
-                                   .argc = j->name ? 1 : 3,
-                                   .envc = j->env != NULL,
-                                   .strings_len = (uint32_t)b.len,
-                                   .grace_ms = j->grace_ms,
-                                   .timeout_ms = j->timeout_ms,
-                                   .log_head_bytes = j->cap_bytes ? j->cap_bytes : 8 * CAY_MIB,
-                                   .log_tail_bytes = j->cap_bytes ? j->cap_bytes : 8 * CAY_MIB};
+    struct cay_init_request req = {
+        .version = CAY_INIT_VERSION,
+        .op = CAY_INIT_EXEC,
+        .flags = (j->by_memfd ? CAY_INIT_BY_MEMFD : 0) | (j->stdin_fd ? CAY_INIT_HAS_STDIN : 0) |
+                 (j->open_stdin ? CAY_INIT_OPEN_STDIN : 0) | (j->window ? CAY_INIT_TTY : 0),
+        .window = j->window,
+        .argc = j->name ? 1 : 3,
+        .envc = j->env != NULL,
+        .strings_len = (uint32_t)b.len,
+        .grace_ms = j->grace_ms,
+        .timeout_ms = j->timeout_ms,
+        .log_head_bytes = j->cap_bytes ? j->cap_bytes : 8 * CAY_MIB,
+        .log_tail_bytes = j->cap_bytes ? j->cap_bytes : 8 * CAY_MIB};
     memcpy(req.exec_id, j->id, sizeof req.exec_id);
     CAY_AUTO_FD int memfd =
         j->by_memfd ? sut_make_memfd(b.data, b.len, F_SEAL_WRITE | F_SEAL_SHRINK) : -1;
@@ -223,6 +226,37 @@ int sut_start(const struct sut *s, struct sut_job *j)
     if (!sut_send_exec(s, s->conn, j))
         return -1;
     return sut_receive(s->conn, &reply, NULL, 0);
+}
+
+int sut_give_input(const struct sut *s, const struct sut_job *j, bool closes, struct sut_input *out)
+{
+    struct cay_init_request req = {.version = CAY_INIT_VERSION, .op = CAY_INIT_INPUT};
+    struct cay_init_reply reply;
+    int input[2], end[2];
+    if (pipe2(input, O_CLOEXEC) < 0 || pipe2(end, O_CLOEXEC) < 0)
+        return -1;
+    req.flags = closes ? CAY_INIT_CLOSE : 0;
+    memcpy(req.exec_id, j->id, sizeof req.exec_id);
+    bool sent =
+        sut_send_raw(s->conn, &req, sizeof req, NULL, 0, (int[]){input[0], end[0]}, closes ? 2 : 1);
+    (void)close(input[0]);
+    (void)close(end[0]);
+    *out = (struct sut_input){input[1], end[1]};
+    int result = sent ? sut_receive(s->conn, &reply, NULL, 0) : -1;
+    return result == CAY_INIT_NO_STREAM ? -reply.error : result;
+}
+
+void sut_write(const struct sut_input *i, const char *text)
+{
+    CHECK_EQ(text, write(i->fd, text, strlen(text)), strlen(text));
+}
+
+void sut_end_input(struct sut_input *i, bool whole)
+{
+    if (whole)
+        CHECK_EQ("end", write(i->end_fd, "1", 1), 1);
+    cay_close_fd(&i->end_fd);
+    cay_close_fd(&i->fd);
 }
 
 struct cay_execution sut_summary(const struct sut_job *j, struct cay_arena *a)
@@ -259,7 +293,9 @@ struct cay_execution sut_await(const struct sut_job *j, const char *word, struct
                  : x.status == CAY_EXEC_EXITED)
             return x;
         if (poll(&p, 1, WAIT_MS) != 1) {
-            test_failed(__FILE__, __LINE__, "%s: waited in vain", j->script ? j->script : j->name);
+            test_failed(__FILE__, __LINE__, "%s: waited in vain for %s; it said: %s",
+                        j->script ? j->script : j->name, word ? word : "its end",
+                        sut_output(j, CAY_RECORD_STDOUT, a));
             return x;
         }
         (void)!read(in, events, sizeof events);

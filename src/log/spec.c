@@ -69,6 +69,8 @@ void cay_log_spec_write(const struct cay_exec_spec *spec, struct cay_buf *out)
         if (spec->user && strlen(spec->user) <= CAY_MAX_NAME)
             cay_jw_str(&w, "user", spec->user);
         cay_jw_int(&w, "timeoutMs", spec->timeout_ms);
+        if (spec->window.cols)
+            cay_jw_bool(&w, "tty", true);
         put_env(&w, &spec->env, budget / 4);
         cay_jw_object_end(&w);
         budget /= 2; /* escapes make up to six bytes of one */
@@ -80,8 +82,8 @@ static int no_spec(struct cay_error *err)
     return cay_fail_as(err, CAY_ERR_INTERNAL, "LOG_DAMAGED", "execution log begins with no spec");
 }
 
-int cay_log_spec_read(struct cay_arena *a, const char *data, size_t len, struct cay_strs *argv_out,
-                      const char **text_out, struct cay_error *err)
+int cay_log_spec_read(struct cay_arena *a, const char *data, size_t len, struct cay_execution *out,
+                      struct cay_error *err)
 {
     const struct cay_json *root;
     struct cay_error ignored; /* it speaks of JSON, which no caller sent */
@@ -97,7 +99,9 @@ int cay_log_spec_read(struct cay_arena *a, const char *data, size_t len, struct 
             return no_spec(err);
         argv.at[argv.count++] = v->text;
     }
-    *argv_out = argv;
-    *text_out = cay_json_get_str(root, "text", NULL);
+    const struct cay_json *tty = cay_json_get(root, "tty");
+    out->argv = argv;
+    out->text = cay_json_get_str(root, "text", NULL);
+    out->tty = tty && tty->kind == CAY_JSON_BOOL && tty->truth;
     return 0;
 }

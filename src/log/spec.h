@@ -8,6 +8,6 @@
 
 /* A command too long for the block is cut, with "cut": true. */
 void cay_log_spec_write(const struct cay_exec_spec *spec, struct cay_buf *out);
-/* argv and text, in the arena. CAY_ERR_INTERNAL "LOG_DAMAGED" when it is no spec. */
-int cay_log_spec_read(struct cay_arena *a, const char *data, size_t len, struct cay_strs *argv_out,
-                      const char **text_out, struct cay_error *err);
+/* argv, text and tty, in the arena. CAY_ERR_INTERNAL "LOG_DAMAGED" when it is no spec. */
+int cay_log_spec_read(struct cay_arena *a, const char *data, size_t len, struct cay_execution *out,
+                      struct cay_error *err);

@@ -107,7 +107,7 @@ int cay_log_summary(int fd, struct cay_arena *a, struct cay_execution *out, stru
     if (ret == CAY_READ_END)
         return cay_fail_as(err, CAY_ERR_INTERNAL, "LOG_DAMAGED", "execution log is empty");
     x.started_at_ms = rec.time_ms;
-    ret = cay_log_spec_read(a, rec.data, rec.len, &x.argv, &x.text, err);
+    ret = cay_log_spec_read(a, rec.data, rec.len, &x, err);
     if (ret < 0)
         return ret;
 

@@ -3,6 +3,10 @@
 #include "base/id.h"
 #include "base/str.h"
 
+struct cay_window {
+    uint16_t cols, rows;
+};
+
 struct cay_exec_spec {
     struct cay_strs argv;
     const char *text;       /* as written, when it was a string for the shell */
@@ -12,6 +16,8 @@ struct cay_exec_spec {
     int64_t timeout_ms;     /* 0: none */
     const char *stdin_text; /* NULL: /dev/null */
     size_t stdin_len;
+    bool open_stdin;          /* takes input while it runs */
+    struct cay_window window; /* of its terminal, which takes input too; 0 × 0: none */
 };
 
 enum cay_exec_status {
@@ -34,4 +40,5 @@ struct cay_execution {
     uint64_t stdout_bytes, stderr_bytes; /* written by the process */
     bool truncated;                      /* some of it is no longer in the log */
     uint64_t cpu_ms, peak_bytes;
+    bool tty; /* its output is one stream, as a terminal shows it */
 };

@@ -128,6 +128,18 @@ int cay_provider_kill(struct cay_provider *p, const char *id, const char *exec_i
     return p->ops->kill(p, id, exec_id, signal, err);
 }
 
+int cay_provider_input(struct cay_provider *p, const char *id, const char *exec_id, int input_fd,
+                       int end_fd, struct cay_error *err)
+{
+    return p->ops->input(p, id, exec_id, input_fd, end_fd, err);
+}
+
+int cay_provider_resize(struct cay_provider *p, const char *id, const char *exec_id,
+                        struct cay_window window, struct cay_error *err)
+{
+    return p->ops->resize(p, id, exec_id, window, err);
+}
+
 int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                             struct cay_strs *out, struct cay_error *err)
 {

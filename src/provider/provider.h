@@ -96,6 +96,15 @@ struct cay_provider_ops {
     /* CAY_ERR_NOT_FOUND, "EXECUTION_NOT_RUNNING", when it ended. */
     int (*kill)(struct cay_provider *p, const char *id, const char *exec_id, int signal,
                 struct cay_error *err);
+    /* More for the stdin of an execution that was begun with open_stdin or a window: what comes out
+     * of the pipe behind input_fd, to its end. With end_fd (or -1) stdin is closed then, if there
+     * is a byte in the pipe behind that. Both are borrowed, to read from. CAY_ERR_CONFLICT
+     * "STDIN_CLOSED", CAY_ERR_LIMIT "TOO_MANY_INPUTS". */
+    int (*input)(struct cay_provider *p, const char *id, const char *exec_id, int input_fd,
+                 int end_fd, struct cay_error *err);
+    /* CAY_ERR_CONFLICT, "NO_TERMINAL". */
+    int (*resize)(struct cay_provider *p, const char *id, const char *exec_id,
+                  struct cay_window window, struct cay_error *err);
     /* Which executions run now; for telling `running` from `lost`. */
     int (*executions)(struct cay_provider *p, const char *id, struct cay_arena *a,
                       struct cay_strs *out, struct cay_error *err);
@@ -132,6 +141,10 @@ int cay_provider_exec(struct cay_provider *p, const char *id, const char *exec_i
                       const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);
 int cay_provider_kill(struct cay_provider *p, const char *id, const char *exec_id, int signal,
                       struct cay_error *err);
+int cay_provider_input(struct cay_provider *p, const char *id, const char *exec_id, int input_fd,
+                       int end_fd, struct cay_error *err);
+int cay_provider_resize(struct cay_provider *p, const char *id, const char *exec_id,
+                        struct cay_window window, struct cay_error *err);
 int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                             struct cay_strs *out, struct cay_error *err);
 

@@ -15,6 +15,10 @@ struct exec_body {
     bool detach, open_stdin;
 };
 
+struct window {
+    int64_t cols, rows;
+};
+
 #define BODY struct exec_body
 
 static const struct cay_field exec_fields[] = {
@@ -33,6 +37,26 @@ static const struct cay_field exec_fields[] = {
     CAY_FIELD_END,
 };
 
+static const struct cay_field window_fields[] = {
+    CAY_FIELD_INT(struct window, cols, "cols", .min = 1, .max = CAY_MAX_WINDOW),
+    CAY_FIELD_INT(struct window, rows, "rows", .min = 1, .max = CAY_MAX_WINDOW),
+    CAY_FIELD_END,
+};
+
+/* {cols, rows}, either left out for the usual; or true. */
+static int decode_tty(struct cay_arena *a, const struct cay_json *v, struct cay_window *out,
+                      struct cay_error *err)
+{
+    struct window w = {.cols = CAY_DEFAULT_COLS, .rows = CAY_DEFAULT_ROWS};
+    if (!v || v->kind == CAY_JSON_NULL || (v->kind == CAY_JSON_BOOL && !v->truth))
+        return 0;
+    if (v->kind != CAY_JSON_BOOL && v->kind != CAY_JSON_OBJECT)
+        return cay_fail_field(err, "tty", "tty must be an object with cols and rows");
+    int r = v->kind == CAY_JSON_OBJECT ? cay_fields_decode(a, window_fields, v, &w, err) : 0;
+    *out = (struct cay_window){(uint16_t)w.cols, (uint16_t)w.rows};
+    return r;
+}
+
 static int decode(struct cay_req *req, struct exec_body *body, struct cay_exec_spec *spec,
                   struct cay_error *err)
 {
@@ -42,9 +66,7 @@ static int decode(struct cay_req *req, struct exec_body *body, struct cay_exec_s
     if (r == 0)
         r = cay_v1_refuse(body->files, "files", err);
     if (r == 0)
-        r = cay_v1_refuse(body->tty, "tty", err);
-    if (r == 0 && body->open_stdin)
-        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "openStdin is not available yet");
+        r = decode_tty(req->arena, body->tty, &spec->window, err);
     if (r == 0)
         r = cay_v1_decode_command(req->arena, body->command, "command", &spec->argv, &spec->text,
                                   err);
@@ -54,6 +76,7 @@ static int decode(struct cay_req *req, struct exec_body *body, struct cay_exec_s
     spec->user = body->user;
     spec->env = body->env;
     spec->timeout_ms = body->timeout_ms;
+    spec->open_stdin = body->open_stdin;
     spec->stdin_text = body->input;
     spec->stdin_len = body->input ? strlen(body->input) : 0;
     return 0;

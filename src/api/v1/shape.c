@@ -220,6 +220,7 @@ void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
     cay_jw_str(w, "sandboxId", ex->sandbox_id);
     cay_jw_str(w, "status", names[ex->status]);
     shape_command(w, "command", &ex->argv, ex->text);
+    cay_jw_bool(w, "tty", ex->tty);
     cay_v1_shape_exit(w, ex);
     cay_jw_time(w, "startedAt", ex->started_at_ms);
     cay_jw_time(w, "endedAt", ex->ended_at_ms);

@@ -6,7 +6,8 @@
 #include "log/reader.h"
 
 extern const struct cay_route cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[],
-    cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[], cay_v1_health_routes[];
+    cay_v1_input_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
+    cay_v1_health_routes[];
 
 /* spec.c: bodies to specs. The spec comes with its defaults. */
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err);

@@ -12,6 +12,8 @@ struct run { /* a command that goes on */
     struct run *next;
     char exec_id[CAY_ID_SIZE];
     int log_fd;
+    int input_fd; /* the latest input, which nobody reads; -1: none */
+    bool takes_input, has_terminal;
 };
 
 struct box {
@@ -97,6 +99,7 @@ static void end_run(struct run *run, int sig, uint8_t reason)
     if (sig)
         write_exit(run->log_fd, reason, 128 + sig, sig, 0);
     close(run->log_fd);
+    cay_close_fd(&run->input_fd);
     free(run);
 }
 
@@ -343,6 +346,9 @@ static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id
         abort();
     cay_str_copy(run->exec_id, sizeof run->exec_id, exec_id);
     run->log_fd = fcntl(log_fd, F_DUPFD_CLOEXEC, 3);
+    run->input_fd = -1;
+    run->has_terminal = spec->window.cols > 0;
+    run->takes_input = spec->open_stdin || run->has_terminal;
     run->next = b->runs;
     b->runs = run;
     return 0;
@@ -379,6 +385,53 @@ static int fake_kill(struct cay_provider *p, const char *id, const char *exec_id
     return 0;
 }
 
+static int find_run(struct fake *f, const char *id, const char *exec_id, struct run **out,
+                    struct cay_error *err)
+{
+    struct box *b;
+    int r = due_to_fail(f, err);
+    if (r == 0)
+        r = find_awake(f, id, &b, err);
+    if (r < 0)
+        return r;
+    for (struct run *run = b->runs; run; run = run->next)
+        if (strcmp(run->exec_id, exec_id) == 0) {
+            *out = run;
+            return 0;
+        }
+    return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_RUNNING", "the execution has ended");
+}
+
+static int fake_input(struct cay_provider *p, const char *id, const char *exec_id, int input_fd,
+                      int end_fd, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct run *run;
+    (void)end_fd;
+    LOCKED(f);
+    int r = find_run(f, id, exec_id, &run, err);
+    if (r < 0)
+        return r;
+    if (!run->takes_input)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "STDIN_CLOSED", "its stdin is closed");
+    cay_close_fd(&run->input_fd);
+    run->input_fd = fcntl(input_fd, F_DUPFD_CLOEXEC, 3);
+    return 0;
+}
+
+static int fake_resize(struct cay_provider *p, const char *id, const char *exec_id,
+                       struct cay_window window, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    struct run *run;
+    (void)window;
+    LOCKED(f);
+    int r = find_run(f, id, exec_id, &run, err);
+    if (r == 0 && !run->has_terminal)
+        r = cay_fail_as(err, CAY_ERR_CONFLICT, "NO_TERMINAL", "it has no terminal");
+    return r;
+}
+
 static int fake_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                            struct cay_strs *out, struct cay_error *err)
 {
@@ -412,6 +465,8 @@ const struct cay_provider_ops cay_provider_fake = {
     .list = fake_list,
     .exec = fake_exec,
     .kill = fake_kill,
+    .input = fake_input,
+    .resize = fake_resize,
     .executions = fake_executions,
 };
 

@@ -413,5 +413,7 @@ const struct cay_provider_ops cay_provider_native = {
     .list = list,
     .exec = cay_native_exec,
     .kill = cay_native_kill,
+    .input = cay_native_input,
+    .resize = cay_native_resize,
     .executions = cay_native_executions,
 };

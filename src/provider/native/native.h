@@ -46,6 +46,10 @@ int cay_native_exec(struct cay_provider *p, const char *id, const char *exec_id,
                     const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);
 int cay_native_kill(struct cay_provider *p, const char *id, const char *exec_id, int signal,
                     struct cay_error *err);
+int cay_native_input(struct cay_provider *provider, const char *id, const char *exec_id,
+                     int input_fd, int end_fd, struct cay_error *err);
+int cay_native_resize(struct cay_provider *provider, const char *id, const char *exec_id,
+                      struct cay_window window, struct cay_error *err);
 int cay_native_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                           struct cay_strs *out, struct cay_error *err);
 /* Takes over what a CREATE, START or CONNECT answered. */

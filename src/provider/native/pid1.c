@@ -239,6 +239,20 @@ static int receive(int sock, void *buf, size_t size, size_t *len_out, struct cay
     }
 }
 
+static int stream_error(int error, struct cay_error *err)
+{
+    if (error == ENOTTY)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "NO_TERMINAL", "the execution has no terminal");
+    if (error == EPIPE)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "STDIN_CLOSED",
+                           "the execution's stdin is closed, or was never open");
+    if (error == EBUSY)
+        return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_INPUTS",
+                           "at most %d may write to one execution's stdin at once", CAY_MAX_INPUTS);
+    return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_TERMINALS", "cannot make a terminal: %s",
+                       strerror(error));
+}
+
 static int result_error(const struct cay_init_reply *reply, struct cay_error *err)
 {
     errno = reply->error;
@@ -262,6 +276,8 @@ static int result_error(const struct cay_init_reply *reply, struct cay_error *er
         return cay_fail_field(err, "command", "%s", strerror(errno));
     case CAY_INIT_STOPPING:
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is stopping");
+    case CAY_INIT_NO_STREAM:
+        return stream_error(reply->error, err);
     case CAY_INIT_BAD_REQUEST:
         break;
     }
@@ -345,6 +361,11 @@ static void fill_exec(struct call *c, const struct cay_pid1 *p, const void *arg)
     }
 }
 
+static uint32_t pack_window(struct cay_window w)
+{
+    return (uint32_t)w.cols | (uint32_t)w.rows << 16;
+}
+
 int cay_native_exec(struct cay_provider *provider, const char *id, const char *exec_id,
                     const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
 {
@@ -368,6 +389,11 @@ int cay_native_exec(struct cay_provider *provider, const char *id, const char *e
             return input;
         c.fds[c.fd_count++] = input;
         c.head.flags |= CAY_INIT_HAS_STDIN;
+    } else if (spec->window.cols) {
+        c.head.flags |= CAY_INIT_TTY;
+        c.head.window = pack_window(spec->window);
+    } else if (spec->open_stdin) {
+        c.head.flags |= CAY_INIT_OPEN_STDIN;
     }
     return call(n, id, &c, fill_exec, spec, &reply, sizeof reply, &len, err);
 }
@@ -377,6 +403,30 @@ int cay_native_kill(struct cay_provider *provider, const char *id, const char *e
 {
     CAY_CLEANUP(call_done)
     struct call c = {.head = {.op = CAY_INIT_KILL, .signal = (uint32_t)signal}};
+    struct cay_init_reply reply;
+    size_t len;
+    cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
+    return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+}
+
+int cay_native_input(struct cay_provider *provider, const char *id, const char *exec_id,
+                     int input_fd, int end_fd, struct cay_error *err)
+{
+    CAY_CLEANUP(call_done)
+    struct call c = {.head = {.op = CAY_INIT_INPUT, .flags = end_fd < 0 ? 0 : CAY_INIT_CLOSE},
+                     .fds = {input_fd, end_fd},
+                     .fd_count = end_fd < 0 ? 1 : 2};
+    struct cay_init_reply reply;
+    size_t len;
+    cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
+    return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+}
+
+int cay_native_resize(struct cay_provider *provider, const char *id, const char *exec_id,
+                      struct cay_window window, struct cay_error *err)
+{
+    CAY_CLEANUP(call_done)
+    struct call c = {.head = {.op = CAY_INIT_RESIZE, .window = pack_window(window)}};
     struct cay_init_reply reply;
     size_t len;
     cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
