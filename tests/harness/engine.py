@@ -2,6 +2,7 @@
 """Asking the engine itself, past the server: src/engine/message.h in ctypes."""
 import ctypes
 import os
+import select
 import socket
 from array import array
 
@@ -71,6 +72,9 @@ class Engine:
         if reply.code < 0:
             raise Refused(reply)
         return data[ctypes.sizeof(Reply):], listed
+
+    def has_answer(self):
+        return bool(select.select([self.sock], [], [], 0)[0])
 
     def ask(self, op, ident="", **fields):
         self.send(op, ident, **fields)
