@@ -298,7 +298,13 @@ void cay_disk_sweep(const struct cay_disk *d)
         const char *at = args.buf;
         struct btrfs_ioctl_search_header h = {0};
         for (uint32_t i = 0; i < args.key.nr_items; i++, at += sizeof h + h.len) {
+            struct btrfs_qgroup_info_item info = {0};
             memcpy(&h, at, sizeof h);
+            memcpy(&info, at + sizeof h, h.len < sizeof info ? h.len : sizeof info);
+            /* A copy still holds some of its bytes, and they are counted here until it goes. Not
+             * every kernel refuses to remove it then, and later fails to count them back. */
+            if (info.rfer)
+                continue;
             struct btrfs_ioctl_qgroup_create_args gone = {.create = 0, .qgroupid = h.offset};
             struct btrfs_ioctl_ino_lookup_args root = {.treeid = h.offset,
                                                        .objectid = BTRFS_FIRST_FREE_OBJECTID};

@@ -12,7 +12,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define FIT_VERSION "1" /* raised when what a fitting layer holds changes */
+#define FIT_VERSION "1"     /* raised when what a fitting layer holds changes */
+#define LAYER_PATH 14       /* of each in the list that the mount takes */
+#define MAX_LAYERS_LEN 3800 /* the list and the other options are one page */
 #define USER_ID 1000
 
 static bool is_layer_id(const char *s)
@@ -24,10 +26,13 @@ static int parse_layers(struct cay_arena *a, char *value, struct cay_image *out,
                         struct cay_error *err)
 {
     char *rest = NULL;
+    size_t len = 0;
     for (char *id = strtok_r(value, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
-        if (out->layers.count == CAY_MAX_LAYERS)
+        len += strlen(id) + LAYER_PATH;
+        if (out->layers.count == CAY_MAX_LAYERS || len > MAX_LAYERS_LEN)
             return cay_fail_as(err, CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS",
-                               "an image may have %d layers", CAY_MAX_LAYERS);
+                               "an image may have %zu layers, this one has more",
+                               out->layers.count);
         if (!is_layer_id(id))
             return cay_fail(err, CAY_ERR_PROVIDER, "bad list of layers in an image");
         cay_strs_push(a, &out->layers, id);

@@ -116,6 +116,8 @@ static int lower_option(const struct cay_image *image, char *out, size_t size)
 /* Mounted by name, relative to the stage: mountinfo then shows no path of the host, and a list of
  * layers in one string is what every kernel since 6.1 takes. The mount is made as the sandbox's own
  * root: as the host's, overlayfs could not make its work directory and would be read-only.
+ * No file in the upper points to one of a layer, whatever the host's kernel would do by itself: a
+ * copy has another work directory, and a volume other layers.
  * What need not survive the host is volatile: else the end of each sandbox would wait until the
  * whole disk under it, everybody's, is written out. */
 static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
@@ -124,10 +126,12 @@ static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
     int len = lower_option(plan->image, options, sizeof options);
     if (len < (int)sizeof options)
         len += snprintf(options + len, sizeof options - (size_t)len,
-                        ",upperdir=" CAY_STAGE_UPPER "/upper,workdir=" CAY_STAGE_UPPER "/work%s",
+                        ",upperdir=" CAY_STAGE_UPPER "/upper,workdir=" CAY_STAGE_UPPER
+                        "/work,index=off,metacopy=off,redirect_dir=nofollow%s",
                         plan->request->persistent ? "" : ",volatile");
     if (len >= (int)sizeof options)
-        return cay_fail(err, CAY_ERR_PROVIDER, "too many layers: %zu", plan->image->layers.count);
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "too many layers: %zu",
+                        plan->image->layers.count);
 
     snprintf(files, sizeof files, CAY_STAGE_FILES "/%s", plan->request->id);
     int r = bind_mapped(CAY_STAGE_IMAGES, plan->berth.user_fd, CAY_STAGE_LOWER, err);

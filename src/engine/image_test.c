@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An image's settings as text. */
+#include "base/buf.h"
+#include "engine/image.h"
+#include "tests/test.h"
+
+static const struct {
+    const char *name;
+    int layers, digits, want;
+    const char *want_name;
+} cases[] = {
+    {"one", 1, 64, 0, NULL},
+    {"as many as may be", CAY_MAX_LAYERS, 32, 0, NULL},
+    {"one more", CAY_MAX_LAYERS + 1, 32, CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS"},
+    {"more than a mount takes", 60, 64, CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS"},
+    {"none", 0, 0, CAY_ERR_PROVIDER, NULL},
+    {"names that are too long", 1, 65, CAY_ERR_PROVIDER, NULL},
+};
+
+TEST(image_layers)
+{
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        CAY_AUTO_BUF struct cay_buf text = {0};
+        struct cay_image image;
+        struct cay_error err = {0};
+        cay_buf_adds(&text, "user=node\nlayers=");
+        for (int n = 0; n < cases[i].layers; n++)
+            cay_buf_addf(&text, "%0*d ", cases[i].digits, n);
+        cay_buf_addc(&text, '\n');
+        cay_buf_addc(&text, 0);
+        int r = cay_image_parse(&a, text.data, &image, &err);
+        CHECK_EQ(cases[i].name, r, cases[i].want);
+        CHECK_STR(cases[i].name, err.name, cases[i].want_name);
+        if (r == 0)
+            CHECK_EQ(cases[i].name, image.layers.count, cases[i].layers);
+    }
+}
