@@ -28,7 +28,7 @@ struct cay_death {
 
 /* How files were copied for a snapshot or a fork. */
 struct cay_copied {
-    const char *method; /* static: "btrfs-snapshot", "reflink", "copy"; NULL: nothing was */
+    const char *method; /* "btrfs-snapshot", "reflink", "copy"; NULL: nothing was */
     int64_t ms;
     uint64_t bytes; /* what the copy holds beside the image, where the filesystem can tell */
 };
@@ -49,6 +49,7 @@ struct cay_sandbox {
     bool has_death;
     struct cay_death death;
     struct cay_copied copied; /* when spec.from is set */
+    char keeps[CAY_ID_SIZE];  /* the volume that outlives it, or empty */
 };
 
 /* What a running one uses now; counters begin anew with each start. */

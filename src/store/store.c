@@ -73,3 +73,39 @@ int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *e
 {
     return s->ops->forget(s, before_ms, err);
 }
+
+int cay_store_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
+                       struct cay_error *err)
+{
+    return s->ops->kept_put(s, kept, durable, err);
+}
+
+int cay_store_kept_remove(struct cay_store *s, const char *id, enum cay_durable durable,
+                          struct cay_error *err)
+{
+    return s->ops->kept_remove(s, id, durable, err);
+}
+
+int cay_store_kept_get(struct cay_store *s, const char *account_id, const char *id,
+                       struct cay_arena *a, struct cay_kept *out, struct cay_error *err)
+{
+    return s->ops->kept_get(s, account_id, id, a, out, err);
+}
+
+int cay_store_kept_list(struct cay_store *s, const struct cay_kept_filter *filter,
+                        struct cay_arena *a, struct cay_kept_list *out, struct cay_error *err)
+{
+    return s->ops->kept_list(s, filter, a, out, err);
+}
+
+int cay_store_kept_all(struct cay_store *s, struct cay_arena *a, struct cay_kept_list *out,
+                       struct cay_error *err)
+{
+    return s->ops->kept_all(s, a, out, err);
+}
+
+int cay_store_kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                       struct cay_kept_list *out, struct cay_error *err)
+{
+    return s->ops->kept_due(s, now_ms, a, out, err);
+}

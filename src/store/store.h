@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of sandboxes. One implementation per database; callers never touch `ops`.
+/* Records of sandboxes, snapshots and volumes. One implementation per database; callers never touch
+ * `ops`.
  *
  * Any thread may call any entry. Failures are CAY_ERR_STORE unless the entry says otherwise. What
  * is read is copied into the caller's arena. There is no cache above this interface. */
@@ -7,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "model/config.h"
+#include "model/kept.h"
 #include "model/sandbox.h"
 
 struct cay_store {
@@ -31,6 +33,19 @@ struct cay_list_filter {
 
 struct cay_sandbox_list {
     struct cay_sandbox *at;
+    size_t count;
+    int64_t total; /* of the filter, over all pages */
+};
+
+struct cay_kept_filter {
+    const char *account_id; /* never NULL */
+    enum cay_kept_kind kind;
+    const char *sandbox_id; /* or NULL */
+    int64_t page, per_page; /* from 1 */
+};
+
+struct cay_kept_list {
+    struct cay_kept *at;
     size_t count;
     int64_t total; /* of the filter, over all pages */
 };
@@ -65,6 +80,25 @@ struct cay_store_ops {
                struct cay_sandbox_list *out, struct cay_error *err);
     /* Forgets terminated rows that were deleted before that time. */
     int (*forget)(struct cay_store *s, int64_t before_ms, struct cay_error *err);
+
+    /* Snapshots and volumes. Makes the row, or replaces the one with that id. */
+    int (*kept_put)(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
+                    struct cay_error *err);
+    /* Gone already is no error. */
+    int (*kept_remove)(struct cay_store *s, const char *id, enum cay_durable durable,
+                       struct cay_error *err);
+    /* CAY_ERR_NOT_FOUND, and CAY_ERR_FORBIDDEN when the id is another account's. */
+    int (*kept_get)(struct cay_store *s, const char *account_id, const char *id,
+                    struct cay_arena *a, struct cay_kept *out, struct cay_error *err);
+    /* What is ready, newest first. */
+    int (*kept_list)(struct cay_store *s, const struct cay_kept_filter *filter, struct cay_arena *a,
+                     struct cay_kept_list *out, struct cay_error *err);
+    /* Across accounts, what is not ready as well: for reconcile. */
+    int (*kept_all)(struct cay_store *s, struct cay_arena *a, struct cay_kept_list *out,
+                    struct cay_error *err);
+    /* Across accounts, with expires_at_ms in (0, now_ms]; at most 256. */
+    int (*kept_due)(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                    struct cay_kept_list *out, struct cay_error *err);
 };
 
 int cay_store_open(const char *name, const struct cay_config *cfg, struct cay_store **out,
@@ -86,5 +120,17 @@ int cay_store_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_l
 int cay_store_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                   struct cay_sandbox_list *out, struct cay_error *err);
 int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err);
+int cay_store_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
+                       struct cay_error *err);
+int cay_store_kept_remove(struct cay_store *s, const char *id, enum cay_durable durable,
+                          struct cay_error *err);
+int cay_store_kept_get(struct cay_store *s, const char *account_id, const char *id,
+                       struct cay_arena *a, struct cay_kept *out, struct cay_error *err);
+int cay_store_kept_list(struct cay_store *s, const struct cay_kept_filter *filter,
+                        struct cay_arena *a, struct cay_kept_list *out, struct cay_error *err);
+int cay_store_kept_all(struct cay_store *s, struct cay_arena *a, struct cay_kept_list *out,
+                       struct cay_error *err);
+int cay_store_kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                       struct cay_kept_list *out, struct cay_error *err);
 
 extern const struct cay_store_ops cay_store_sqlite, cay_store_fake;

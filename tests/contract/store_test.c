@@ -90,6 +90,8 @@ static struct cay_sandbox make_full(void)
     sb.spec.user = "root";
     sb.spec.workdir = "/srv";
     sb.spec.team_id = "team";
+    sb.spec.from = "sb-0123456789abcdefghij";
+    sb.spec.volume = "vo-0123456789abcdefghij";
     sb.state = CAY_ERROR;
     sb.status_reason = "why";
     sb.server = "node-1";
@@ -99,6 +101,8 @@ static struct cay_sandbox make_full(void)
     sb.stopped_at_ms = 1794736080126;
     sb.expires_at_ms = 1794736080127;
     sb.created_in_ms = 9;
+    cay_id_volume(sb.keeps, sb.id);
+    sb.copied = (struct cay_copied){.method = "reflink", .ms = 3};
     sb.has_death = true;
     sb.death = (struct cay_death){.reason = "signal",
                                   .has_signal = true,
@@ -134,6 +138,8 @@ static void check_spec(const char *store, const struct cay_spec *got, const stru
     CHECK_STR(store, got->user, want->user);
     CHECK_STR(store, got->workdir, want->workdir);
     CHECK_STR(store, got->team_id, want->team_id);
+    CHECK_STR(store, got->from, want->from);
+    CHECK_STR(store, got->volume, want->volume);
 }
 
 static void check_same(const char *store, const struct cay_sandbox *got,
@@ -162,6 +168,9 @@ static void check_same(const char *store, const struct cay_sandbox *got,
     CHECK_STR(store, got->death.message, want->death.message);
     CHECK_EQ(store, got->death.peak_bytes, want->death.peak_bytes);
     CHECK_EQ(store, got->death.cpu_ms, want->death.cpu_ms);
+    CHECK_STR(store, got->keeps, want->keeps);
+    CHECK_STR(store, got->copied.method, want->copied.method);
+    CHECK_EQ(store, got->copied.ms, want->copied.ms);
 }
 
 static void every_field_comes_back(struct cay_store *s, const char *store)

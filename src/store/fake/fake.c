@@ -146,6 +146,48 @@ static int forget(struct cay_store *s, int64_t before_ms, struct cay_error *err)
     return r < 0 ? r : cay_store_forget(inner(s), before_ms, err);
 }
 
+static int kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
+                    struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_kept_put(inner(s), kept, durable, err);
+}
+
+static int kept_remove(struct cay_store *s, const char *id, enum cay_durable durable,
+                       struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_kept_remove(inner(s), id, durable, err);
+}
+
+static int kept_get(struct cay_store *s, const char *account_id, const char *id,
+                    struct cay_arena *a, struct cay_kept *out, struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_kept_get(inner(s), account_id, id, a, out, err);
+}
+
+static int kept_list(struct cay_store *s, const struct cay_kept_filter *filter, struct cay_arena *a,
+                     struct cay_kept_list *out, struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_kept_list(inner(s), filter, a, out, err);
+}
+
+static int kept_all(struct cay_store *s, struct cay_arena *a, struct cay_kept_list *out,
+                    struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_kept_all(inner(s), a, out, err);
+}
+
+static int kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                    struct cay_kept_list *out, struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_kept_due(inner(s), now_ms, a, out, err);
+}
+
 const struct cay_store_ops cay_store_fake = {
     .name = "fake",
     .open = open_fake,
@@ -159,4 +201,10 @@ const struct cay_store_ops cay_store_fake = {
     .all = all,
     .due = due,
     .forget = forget,
+    .kept_put = kept_put,
+    .kept_remove = kept_remove,
+    .kept_get = kept_get,
+    .kept_list = kept_list,
+    .kept_all = kept_all,
+    .kept_due = kept_due,
 };

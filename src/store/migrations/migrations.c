@@ -32,6 +32,20 @@ static const char *const steps[] = {
     "  seq INTEGER NOT NULL REFERENCES sandboxes (seq) ON DELETE CASCADE,"
     "  PRIMARY KEY (account_id, label, gone, seq)) WITHOUT ROWID;"
     "CREATE INDEX labels_sandbox ON labels (seq);",
+    /* 2: snapshots and volumes. */
+    "CREATE TABLE kept ("
+    "  seq INTEGER PRIMARY KEY AUTOINCREMENT,"
+    "  id TEXT NOT NULL UNIQUE,"
+    "  account_id TEXT NOT NULL,"
+    "  kind TEXT NOT NULL,"
+    "  status TEXT NOT NULL,"
+    "  sandbox_id TEXT,"
+    "  meta_data TEXT NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  updated_at INTEGER NOT NULL,"
+    "  expires_at INTEGER);"
+    "CREATE INDEX kept_account ON kept (account_id, kind, created_at, seq);"
+    "CREATE INDEX kept_due ON kept (expires_at) WHERE expires_at IS NOT NULL;",
 };
 
 const int cay_migrations_count = CAY_COUNT(steps);

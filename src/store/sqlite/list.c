@@ -9,7 +9,7 @@ enum scope { LIVING, EVERY, GONE };
 /* Bits of a statement's number behind CAY_SQLITE_LIST; the scope takes the two above. */
 enum { COUNTS = 1, BY_STATE = 2, BY_NAME = 4, BY_LABELS = 8, SCOPE = 16 };
 
-_Static_assert(CAY_SQLITE_LIST + (GONE + 1) * SCOPE <= CAY_SQLITE_STATEMENTS, "room for all");
+_Static_assert(CAY_SQLITE_LIST + (GONE + 1) * SCOPE <= CAY_SQLITE_KEPT, "room for all");
 
 struct query {
     const struct cay_list_filter *filter;

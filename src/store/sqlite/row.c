@@ -49,6 +49,8 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_str(w, "user", spec->user);
     cay_jw_str(w, "workdir", spec->workdir);
     cay_jw_str(w, "team_id", spec->team_id);
+    cay_jw_str(w, "from", spec->from);
+    cay_jw_str(w, "volume", spec->volume);
     cay_jw_object_end(w);
 }
 
@@ -89,6 +91,9 @@ int cay_sqlite_row_meta(const struct cay_sandbox *sb, struct cay_buf *out, struc
     cay_jw_int(&w, "created_in_ms", sb->created_in_ms);
     cay_jw_bool(&w, "answered", sb->answered);
     put_death(&w, sb);
+    cay_jw_str(&w, "keeps_volume", sb->keeps[0] ? sb->keeps : NULL);
+    cay_jw_str(&w, "copied_by", sb->copied.method);
+    cay_jw_int(&w, "copied_in_ms", sb->copied.ms);
     cay_jw_object_end(&w);
 
     CAY_AUTO_ARENA struct cay_arena a = {0};
@@ -200,6 +205,8 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
     spec->user = pick_str(c, "user");
     spec->workdir = pick_str(c, "workdir");
     spec->team_id = pick_str(c, "team_id");
+    spec->from = pick_str(c, "from");
+    spec->volume = pick_str(c, "volume");
 }
 
 static void read_death(struct cursor *c, struct cay_death *d)
@@ -228,6 +235,10 @@ static void read_meta(struct cursor *c, struct cay_sandbox *out)
     out->has_death = death.object != NULL;
     if (out->has_death)
         read_death(&death, &out->death);
+    const char *keeps = pick_str(c, "keeps_volume");
+    cay_str_copy(out->keeps, sizeof out->keeps, keeps ? keeps : "");
+    out->copied.method = pick_str(c, "copied_by");
+    out->copied.ms = pick_int(c, "copied_in_ms", NULL);
 }
 
 int cay_sqlite_row_read(sqlite3_stmt *s, struct cay_arena *scratch, struct cay_arena *a,

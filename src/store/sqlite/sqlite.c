@@ -131,4 +131,10 @@ const struct cay_store_ops cay_store_sqlite = {
     .all = cay_sqlite_all,
     .due = cay_sqlite_due,
     .forget = cay_sqlite_forget,
+    .kept_put = cay_sqlite_kept_put,
+    .kept_remove = cay_sqlite_kept_remove,
+    .kept_get = cay_sqlite_kept_get,
+    .kept_list = cay_sqlite_kept_list,
+    .kept_all = cay_sqlite_kept_all,
+    .kept_due = cay_sqlite_kept_due,
 };

@@ -46,12 +46,25 @@ int cay_sqlite_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_
                    struct cay_error *err);
 int cay_sqlite_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                    struct cay_sandbox_list *out, struct cay_error *err);
+int cay_sqlite_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
+                        struct cay_error *err);
+int cay_sqlite_kept_remove(struct cay_store *s, const char *id, enum cay_durable durable,
+                           struct cay_error *err);
+int cay_sqlite_kept_get(struct cay_store *s, const char *account_id, const char *id,
+                        struct cay_arena *a, struct cay_kept *out, struct cay_error *err);
+int cay_sqlite_kept_list(struct cay_store *s, const struct cay_kept_filter *filter,
+                         struct cay_arena *a, struct cay_kept_list *out, struct cay_error *err);
+int cay_sqlite_kept_all(struct cay_store *s, struct cay_arena *a, struct cay_kept_list *out,
+                        struct cay_error *err);
+int cay_sqlite_kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
+                        struct cay_kept_list *out, struct cay_error *err);
 
 /* All rows that the statement gives; resets it. */
 int cay_sqlite_rows(struct cay_sqlite_reader *r, sqlite3_stmt *s, struct cay_arena *a,
                     struct cay_sandbox_list *out, struct cay_error *err);
 
-/* Numbers of the readers' statements; list.c takes those from CAY_SQLITE_LIST on. */
+/* Numbers of the readers' statements; list.c takes those from CAY_SQLITE_LIST on,
+ * kept.c those from CAY_SQLITE_KEPT on, of the writer too. */
 enum {
     CAY_SQLITE_BY_ID,
     CAY_SQLITE_BY_NAME,
@@ -60,4 +73,5 @@ enum {
     CAY_SQLITE_DUE,
     CAY_SQLITE_CHECK,
     CAY_SQLITE_LIST = 8,
+    CAY_SQLITE_KEPT = 56,
 };

@@ -15,6 +15,7 @@ struct cay_sqlite_job {
     int (*run)(struct cay_sqlite_db *db, struct cay_sqlite_job *job, struct cay_error *err);
     enum cay_durable durable;
     const struct cay_sandbox *sandbox;
+    const struct cay_kept *kept;
     const char *id;
     struct cay_buf meta;
     int64_t before_ms, changed;
