@@ -212,3 +212,81 @@ TEST(provider_contract_executions)
     CHECK_STR("by name", cay_error_name(&err), "SANDBOX_NOT_RUNNING");
     end(&s);
 }
+
+static bool keeps(struct suite *s, const char *kept_id)
+{
+    struct cay_error err = {0};
+    struct cay_strs ids = {0};
+    CHECK_EQ("kept", cay_provider_kept(s->p, &s->a, &ids, &err), 0);
+    for (size_t i = 0; i < ids.count; i++)
+        if (strcmp(ids.at[i], kept_id) == 0)
+            return true;
+    return false;
+}
+
+TEST(provider_contract_snapshots_and_forks)
+{
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_copied copied;
+    char fork[CAY_ID_SIZE], snapshot[CAY_ID_SIZE], from[CAY_ID_SIZE];
+    if (!begin(&s))
+        return;
+    cay_id_sandbox(fork);
+    cay_id_sandbox(from);
+    cay_id_snapshot(snapshot);
+    CHECK_EQ("of nothing", cay_provider_snapshot(s.p, s.id, snapshot, &copied, &err),
+             CAY_ERR_NOT_FOUND);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
+    CHECK("from nothing", copied.method == NULL);
+    CHECK_EQ("snapshot", cay_provider_snapshot(s.p, s.id, snapshot, &copied, &err), 0);
+    CHECK("says how", copied.method != NULL);
+    CHECK("it is kept", keeps(&s, snapshot));
+    s.spec.from = "sb-00000000000000000000";
+    CHECK_EQ("fork of nothing", cay_provider_create(s.p, fork, &s.spec, &copied, &err),
+             CAY_ERR_NOT_FOUND);
+    s.spec.from = s.id;
+    CHECK_EQ("fork", cay_provider_create(s.p, fork, &s.spec, &copied, &err), 0);
+    CHECK("says how", copied.method != NULL);
+    CHECK_EQ("destroy the source", cay_provider_destroy(s.p, s.id, NULL, &err), 0);
+    s.spec.from = snapshot;
+    CHECK_EQ("from the snapshot", cay_provider_create(s.p, from, &s.spec, &copied, &err), 0);
+    CHECK_EQ("drop", cay_provider_drop(s.p, snapshot, &err), 0);
+    CHECK("gone", !keeps(&s, snapshot));
+    CHECK_EQ("drop again", cay_provider_drop(s.p, snapshot, &err), 0);
+    CHECK_EQ("the fork goes", cay_provider_destroy(s.p, fork, NULL, &err), 0);
+    CHECK_EQ("the other too", cay_provider_destroy(s.p, from, NULL, &err), 0);
+    end(&s);
+}
+
+TEST(provider_contract_volumes)
+{
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_copied copied;
+    char volume[CAY_ID_SIZE], one[CAY_ID_SIZE], two[CAY_ID_SIZE];
+    if (!begin(&s))
+        return;
+    cay_id_sandbox(one);
+    cay_id_sandbox(two);
+    cay_id_volume(volume, s.id);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
+    CHECK_EQ("kept at the end", cay_provider_destroy(s.p, s.id, volume, &err), 0);
+    CHECK("it is there", keeps(&s, volume));
+    s.spec.volume = volume;
+    CHECK_EQ("attach", cay_provider_create(s.p, one, &s.spec, &copied, &err), 0);
+    CHECK("it is somebody's", !keeps(&s, volume));
+    CHECK_EQ("attach again", cay_provider_create(s.p, two, &s.spec, &copied, &err),
+             CAY_ERR_CONFLICT);
+    CHECK_EQ("not under us", cay_provider_drop(s.p, volume, &err), CAY_ERR_CONFLICT);
+    CHECK_EQ("nothing of it", cay_provider_destroy(s.p, two, NULL, &err), 0);
+    CHECK_EQ("given back", cay_provider_destroy(s.p, one, NULL, &err), 0);
+    CHECK("it is there", keeps(&s, volume));
+    CHECK_EQ("attach", cay_provider_create(s.p, one, &s.spec, &copied, &err), 0);
+    CHECK_EQ("with the sandbox", cay_provider_destroy(s.p, one, "", &err), 0);
+    CHECK("gone", !keeps(&s, volume));
+    CHECK_EQ("no such volume", cay_provider_create(s.p, two, &s.spec, &copied, &err),
+             CAY_ERR_NOT_FOUND);
+    CHECK_EQ("nothing of it", cay_provider_destroy(s.p, two, NULL, &err), 0);
+    end(&s);
+}

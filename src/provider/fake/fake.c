@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "log/writer.h"
 #include "model/limits.h"
+#include "provider/fake/trees.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct box {
     struct cay_provider_entry entry;
     struct run *runs;
     uint64_t oom_kills;
+    struct cay_fake_files files;
 };
 
 struct fake {
@@ -28,6 +30,7 @@ struct fake {
     struct cay_queue *events;
     pthread_mutex_t lock;
     struct box *boxes;
+    struct cay_fake_tree *kept;
     int fail_at; /* counts down; at 1 the call fails */
     bool failed, spare_destroy;
     uint64_t room_bytes;
@@ -159,6 +162,8 @@ static void fake_close(struct cay_provider *p)
     struct fake *f = self(p);
     while (f->boxes)
         drop(f, f->boxes->entry.id);
+    while (f->kept)
+        cay_fake_forget(&f->kept, f->kept->id);
     pthread_mutex_destroy(&f->lock);
     free(f);
 }
@@ -181,11 +186,32 @@ static uint64_t fake_room(struct cay_provider *p)
     return self(p)->room_bytes;
 }
 
+static const struct cay_fake_files *find_files(struct fake *f, const char *id)
+{
+    const struct box *b = find(f, id);
+    const struct cay_fake_tree *t = cay_fake_find(f->kept, id);
+    return b ? &b->files : t ? &t->files : NULL;
+}
+
+static int make_files(struct fake *f, const struct cay_spec *spec, struct cay_fake_files *out,
+                      struct cay_copied *copied, struct cay_error *err)
+{
+    const struct cay_fake_files *from = spec->from ? find_files(f, spec->from) : NULL;
+    if (spec->from && !from)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "there are no files of %s", spec->from);
+    if (from) {
+        *out = *from;
+        out->volume[0] = 0;
+        *copied = (struct cay_copied){.method = "copy", .ms = 1, .bytes = sizeof *from};
+    }
+    return spec->volume ? cay_fake_attach(f->kept, spec->volume, out, err) : 0;
+}
+
 static int fake_create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                        struct cay_copied *copied, struct cay_error *err)
 {
     struct fake *f = self(p);
-    (void)copied;
+    struct cay_fake_files files = {0};
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r < 0)
@@ -193,9 +219,12 @@ static int fake_create(struct cay_provider *p, const char *id, const struct cay_
     if (strncmp(spec->image, "missing", 7) == 0)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s",
                            spec->image);
-    if (!find(f, id))
-        add(f, id, cay_clock_ms());
-    return 0;
+    if (find(f, id))
+        return 0;
+    r = make_files(f, spec, &files, copied, err);
+    if (r == 0)
+        add(f, id, cay_clock_ms())->files = files;
+    return r;
 }
 
 static int fake_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
@@ -262,11 +291,55 @@ static int fake_destroy(struct cay_provider *p, const char *id, const char *volu
                         struct cay_error *err)
 {
     struct fake *f = self(p);
-    (void)volume;
     LOCKED(f);
     int r = f->spare_destroy ? 0 : due_to_fail(f, err);
-    if (r == 0)
+    struct box *b = find(f, id);
+    if (r == 0 && b) {
+        cay_fake_detach(&f->kept, &b->files, volume);
         drop(f, id);
+    }
+    return r;
+}
+
+static int fake_snapshot(struct cay_provider *p, const char *id, const char *snapshot_id,
+                         struct cay_copied *out, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r < 0)
+        return r;
+    struct box *b = find(f, id);
+    if (!b)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
+    cay_fake_keep(&f->kept, snapshot_id, &b->files);
+    *out = (struct cay_copied){.method = "copy", .ms = 1, .bytes = sizeof b->files};
+    return 0;
+}
+
+static int fake_drop(struct cay_provider *p, const char *kept_id, struct cay_error *err)
+{
+    struct fake *f = self(p);
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    if (r < 0)
+        return r;
+    struct cay_fake_tree *t = cay_fake_find(f->kept, kept_id);
+    if (t && t->attached)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "VOLUME_IN_USE", "a sandbox has it");
+    cay_fake_forget(&f->kept, kept_id);
+    return 0;
+}
+
+static int fake_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                     struct cay_error *err)
+{
+    struct fake *f = self(p);
+    LOCKED(f);
+    int r = due_to_fail(f, err);
+    for (struct cay_fake_tree *t = f->kept; t && r == 0; t = t->next)
+        if (!t->attached)
+            cay_strs_push(a, out, cay_arena_strdup(a, t->id));
     return r;
 }
 
@@ -307,16 +380,24 @@ static int fake_list(struct cay_provider *p, struct cay_arena *a, struct cay_pro
     return 0;
 }
 
-static void run_to_end(const struct cay_exec_spec *spec, int log_fd)
+static void run_to_end(struct box *b, const struct cay_exec_spec *spec, int log_fd)
 {
     struct cay_writer w;
     uint64_t code = 0, written = 0;
+    const char *words[] = {b->files.root, b->files.work};
+    struct cay_strs said = spec->argv;
+    if (strcmp(spec->argv.at[0], "write") == 0 && spec->argv.count > 1) {
+        cay_str_copy(b->files.root, sizeof b->files.root, spec->argv.at[1]);
+        cay_str_copy(b->files.work, sizeof b->files.work, spec->argv.at[1]);
+    }
+    if (strcmp(spec->argv.at[0], "read") == 0)
+        said = (struct cay_strs){.at = words, .count = CAY_COUNT(words)};
     if (strcmp(spec->argv.at[0], "exit") == 0 && spec->argv.count > 1)
         (void)cay_str_u64(spec->argv.at[1], 255, &code); /* else 0 */
     cay_writer_init(&w, log_fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
-    for (size_t i = 0; i < spec->argv.count; i++) {
-        const char *end = i + 1 < spec->argv.count ? " " : "\n";
-        const char *word = spec->argv.at[i];
+    for (size_t i = 0; i < said.count; i++) {
+        const char *end = i + 1 < said.count ? " " : "\n";
+        const char *word = said.at[i];
         cay_writer_output(&w, CAY_RECORD_STDOUT, word, strlen(word), cay_clock_ms());
         cay_writer_output(&w, CAY_RECORD_STDOUT, end, 1, cay_clock_ms());
         written += strlen(word) + 1;
@@ -338,7 +419,7 @@ static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id
     if (spec->user && strcmp(spec->user, "nobody-here") == 0)
         return cay_fail_field(err, "user", "no user %s in this sandbox", spec->user);
     if (strcmp(spec->argv.at[0], "sleep") != 0) {
-        run_to_end(spec, log_fd);
+        run_to_end(b, spec, log_fd);
         return 0;
     }
     struct run *run = calloc(1, sizeof *run);
@@ -461,6 +542,9 @@ const struct cay_provider_ops cay_provider_fake = {
     .destroy = fake_destroy,
     .pause = fake_pause,
     .resume = fake_resume,
+    .snapshot = fake_snapshot,
+    .drop = fake_drop,
+    .kept = fake_kept,
     .usage = fake_usage,
     .list = fake_list,
     .exec = fake_exec,
@@ -548,6 +632,27 @@ void cay_provider_fake_add(struct cay_provider *p, const char *id, int64_t start
 {
     LOCKED(self(p));
     add(self(p), id, started_at_ms);
+}
+
+void cay_provider_fake_keep(struct cay_provider *p, const char *kept_id)
+{
+    LOCKED(self(p));
+    cay_fake_keep(&self(p)->kept, kept_id, &(struct cay_fake_files){0});
+}
+
+void cay_provider_fake_lose(struct cay_provider *p, const char *kept_id)
+{
+    LOCKED(self(p));
+    cay_fake_forget(&self(p)->kept, kept_id);
+}
+
+size_t cay_provider_fake_kept_count(struct cay_provider *p)
+{
+    LOCKED(self(p));
+    size_t count = 0;
+    for (struct cay_fake_tree *t = self(p)->kept; t; t = t->next)
+        count++;
+    return count;
 }
 
 void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *exec_id)

@@ -3,6 +3,8 @@
  *
  *   ["exit", "3"]   exits with 3
  *   ["sleep", …]    runs until it is killed, stopped or destroyed
+ *   ["write", "x"]  puts a word into the root and into the workspace
+ *   ["read"]        prints the word of the root and the word of the workspace
  *   anything else   prints its arguments, separated by blanks, and exits with 0
  *
  * A sandbox uses half of one core, paused or not. */
@@ -25,3 +27,6 @@ void cay_provider_fake_die(struct cay_provider *p, const char *id, const char *r
 void cay_provider_fake_vanish(struct cay_provider *p, const char *id);
 void cay_provider_fake_add(struct cay_provider *p, const char *id, int64_t started_at_ms);
 void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *exec_id);
+void cay_provider_fake_keep(struct cay_provider *p, const char *kept_id);
+void cay_provider_fake_lose(struct cay_provider *p, const char *kept_id);
+size_t cay_provider_fake_kept_count(struct cay_provider *p); /* those a sandbox has, too */
