@@ -35,6 +35,9 @@ const char *const cay_crash_points[] = {
     "keep-thrown",
     "keep-stripped",
     "keep-named",
+    "snapshot-row-written",
+    "snapshot-provider-done",
+    "snapshot-row-ready",
     NULL,
 };
 

@@ -119,6 +119,7 @@ void cay_core_close(struct cay_core *core)
     pthread_mutex_destroy(&core->cache.lock);
     pthread_mutex_destroy(&core->lock);
     pthread_cond_destroy(&core->wake);
+    free(core->suspects);
     free(core);
 }
 

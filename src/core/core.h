@@ -19,14 +19,20 @@ struct cay_core {
     int logs_fd;
     char server[64];
     uint64_t host_memory_bytes;
-    atomic_int slow;        /* operations that wait for a sandbox's grace */
-    atomic_bool start_ends; /* a sandbox may be running that ends with its start command */
+    atomic_int slow;         /* operations that wait for a sandbox's grace, or copy for long */
+    atomic_bool copies_long; /* the last copy of a sandbox's files was no matter of an instant */
+    atomic_int helpers;      /* threads that fork.c started */
+    atomic_bool start_ends;  /* a sandbox may be running that ends with its start command */
 
     struct cay_holds holds;
     struct cay_cache cache;
     struct cay_oom oom;
     struct cay_settler settler;
     struct cay_maker maker;
+
+    /* kept_reconcile.c, on the keeper's thread */
+    struct cay_core_suspect *suspects; /* without a row at the last pass; malloc'ed */
+    size_t suspect_count;
 
     /* keeper.c */
     bool kept;
@@ -73,3 +79,16 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
                          struct cay_error *err);
 int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
                        int64_t ended_at_ms, struct cay_error *err);
+/* A sandbox whose files are to be copied: beside others who do the same, while nobody moves it. */
+int cay_core_share(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
+                   struct cay_error *err);
+/* The row is there and the sandbox is not (CAY_ERR_NOT_FOUND from the provider): reconcile will say
+ * so, the caller hears it now. */
+int cay_core_gone(const char *verb, const char *id, int r, struct cay_error *err);
+/* Where copies take long they are counted with the slow stops, so that some workers are always
+ * left for others. */
+int cay_core_copy_begin(struct cay_core *core, struct cay_core **out, struct cay_error *err);
+void cay_core_copy_took(struct cay_core *core, const struct cay_copied *copied);
+void cay_core_copy_end(struct cay_core **core);
+#define CAY_AUTO_COPY CAY_CLEANUP(cay_core_copy_end)

@@ -10,12 +10,12 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
-#include "core/core.h"
 #include "core/keeper.h"
+#include "core/kept.h"
 #include "core/maker.h"
+#include "core/making.h"
 #include "core/validate.h"
 #include "log/files.h"
-#include "model/limits.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,11 @@ int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const ch
                          struct cay_error *err)
 {
     int r = cay_provider_destroy(core->provider, sb->id, NULL, err);
-    bool left = r < 0 && r != CAY_ERR_NOT_FOUND;
+    if (r == CAY_ERR_NOT_FOUND)
+        r = 0;
+    if (r == 0)
+        r = cay_core_release_volume(core, sb, err);
+    bool left = r < 0;
     if (left && !sb->answered)
         return r; /* the row stays, and names what is left */
     cay_log_remove_all(core->logs_fd, sb->id);
@@ -44,7 +48,7 @@ int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const ch
     return left ? r : w;
 }
 
-static const char *make_name(struct cay_arena *a)
+static const char *make_name(char out[CAY_MAX_NAME + 1])
 {
     static const char *const how[] = {"amber", "brave",  "calm",  "clear", "coral", "early",
                                       "fair",  "gentle", "green", "high",  "keen",  "late",
@@ -54,8 +58,9 @@ static const char *make_name(struct cay_arena *a)
                                        "shell", "shoal", "tide",   "wave"};
     char hex[9];
     cay_id_hex(hex, 8);
-    return cay_arena_printf(a, "%s-%s-%s", how[hex[0] % CAY_COUNT(how)],
-                            what[hex[1] % CAY_COUNT(what)], hex + 2);
+    (void)snprintf(out, CAY_MAX_NAME + 1, "%s-%s-%s", how[hex[0] % CAY_COUNT(how)],
+                   what[hex[1] % CAY_COUNT(what)], hex + 2); /* short words */
+    return out;
 }
 
 static struct cay_sandbox new_row(struct cay_core *core, const struct cay_account *owner,
@@ -67,18 +72,19 @@ static struct cay_sandbox new_row(struct cay_core *core, const struct cay_accoun
     sb.created_at_ms = sb.updated_at_ms = cay_clock_ms();
     if (spec->timeout_ms > 0)
         sb.expires_at_ms = sb.created_at_ms + spec->timeout_ms;
+    cay_str_copy(sb.keeps, sizeof sb.keeps, spec->volume ? spec->volume : "");
     return sb;
 }
 
-/* A name that was made up may be taken; then another one is. */
-static int insert_row(struct cay_core *core, struct cay_arena *a, struct cay_sandbox *sb,
+/* A name that was made up may be taken; then another one is. It lives in `made_up`. */
+static int insert_row(struct cay_core *core, char made_up[CAY_MAX_NAME + 1], struct cay_sandbox *sb,
                       enum cay_durable durable, struct cay_error *err)
 {
     if (sb->spec.name)
         return cay_store_insert(core->store, sb, durable, err);
     int r = 0;
     for (int i = 0; i < NAME_TRIES; i++) {
-        sb->spec.name = make_name(a);
+        sb->spec.name = make_name(made_up);
         r = cay_store_insert(core->store, sb, durable, err);
         if (r != CAY_ERR_CONFLICT)
             break;
@@ -86,14 +92,30 @@ static int insert_row(struct cay_core *core, struct cay_arena *a, struct cay_san
     return r;
 }
 
-/* All that follows the row, which the caller holds. */
-static int make(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
-                struct cay_error *err)
+static int create_failed(const struct cay_spec *spec, int r, struct cay_error *err)
 {
-    int r = cay_provider_create(core->provider, sb->id, &sb->spec, &sb->copied, err);
+    if (spec->from && r == CAY_ERR_NOT_FOUND && strcmp(cay_error_name(err), "IMAGE_NOT_FOUND") != 0)
+        return cay_fail_as(err, CAY_ERR_CONFLICT,
+                           cay_id_is_snapshot(spec->from) ? "SNAPSHOT_GONE" : "SANDBOX_GONE",
+                           "the files of %s are gone", spec->from);
+    return cay_wrap(err, "cannot create a sandbox from image %s", spec->image);
+}
+
+/* All that follows the row, which the caller holds, but for the row's last word. A snapshot is
+ * shared meanwhile, so that it is not removed; a sandbox that is forked the caller shares. */
+static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold from = {0};
+    int r = 0;
+    if (sb->spec.from && cay_id_is_snapshot(sb->spec.from))
+        r = cay_hold_share(&core->holds, sb->spec.from, &from, err);
     if (r < 0)
-        return cay_wrap(err, "cannot create a sandbox from image %s", sb->spec.image);
+        return r;
+    r = cay_provider_create(core->provider, sb->id, &sb->spec, &sb->copied, err);
+    if (r < 0)
+        return create_failed(&sb->spec, r, err);
     sb->started_at_ms = cay_clock_ms();
+    cay_core_copy_took(core, &sb->copied);
     cay_crash_point("create-provider-done");
 
     r = cay_core_run_start(core, sb, err);
@@ -101,11 +123,16 @@ static int make(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
         return cay_wrap(err, "cannot run the start command");
     if (sb->start_exec[0])
         cay_crash_point("create-start-command");
+    return 0;
+}
 
+static int say_running(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
+                       enum cay_durable durable, struct cay_error *err)
+{
     sb->state = CAY_RUNNING;
     sb->created_in_ms = cay_clock_mono_ms() - began_ms;
     sb->updated_at_ms = cay_clock_ms();
-    r = cay_store_update(core->store, sb, CAY_NOW, err);
+    int r = cay_store_update(core->store, sb, durable, err);
     if (r < 0)
         return r;
     cay_crash_point("create-row-running");
@@ -139,28 +166,68 @@ static int prepare(struct cay_core *core, const struct cay_account *owner,
     return r;
 }
 
+int cay_making_begin(struct cay_making *m, struct cay_core *core, const struct cay_account *owner,
+                     const struct cay_spec *spec, struct cay_error *err)
+{
+    m->began_ms = cay_clock_mono_ms();
+    int r = prepare(core, owner, spec, &m->sb, err);
+    if (r < 0)
+        return r;
+    m->core = core;
+    (void)cay_hold_try(&core->holds, m->sb.id, &m->hold); /* nobody else knows this id */
+    r = insert_row(core, m->name, &m->sb, CAY_SOON, err);
+    if (r < 0)
+        return r;
+    m->in_store = true;
+    cay_crash_point("create-row-written");
+    r = spec->volume ? cay_core_claim_volume(core, &m->sb, err) : 0;
+    return r < 0 ? r : make(core, &m->sb, err);
+}
+
+int cay_making_end(struct cay_making *m, enum cay_durable durable, struct cay_error *err)
+{
+    return say_running(m->core, &m->sb, m->began_ms, durable, err);
+}
+
+void cay_making_release(struct cay_making *m, struct cay_arena *a, struct cay_sandbox *out)
+{
+    if (m->sb.spec.name == m->name)
+        m->sb.spec.name = cay_arena_strdup(a, m->name);
+    *out = m->sb;
+    m->core = NULL;
+    cay_hold_end(&m->hold);
+}
+
+void cay_making_undo(struct cay_making *m)
+{
+    struct cay_error ignored; /* the caller already has the error that matters */
+    if (m->core && m->in_store && cay_core_undo_create(m->core, &m->sb, NULL, &ignored) < 0) {
+        m->sb.state = CAY_PENDING; /* the row stays, and names what is left */
+        m->sb.updated_at_ms = cay_clock_ms();
+        (void)cay_store_update(m->core->store, &m->sb, CAY_SOON, &ignored);
+        cay_keeper_look(m->core, LOOK_MS);
+    }
+    cay_hold_end(&m->hold);
+    m->core = NULL;
+}
+
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err)
 {
-    CAY_AUTO_HOLD struct cay_hold hold = {0};
-    int64_t began_ms = cay_clock_mono_ms();
-    struct cay_sandbox sb;
-    int r = prepare(core, owner, spec, &sb, err);
-    if (r < 0)
-        return r;
-    (void)cay_hold_try(&core->holds, sb.id, &hold); /* nobody else knows this id */
-    r = insert_row(core, a, &sb, CAY_SOON, err);
-    if (r < 0)
-        return r;
-    cay_crash_point("create-row-written");
-    r = make(core, &sb, began_ms, err);
-    if (r < 0) {
-        undo(core, &sb, err);
-        return r;
-    }
-    *out = sb;
-    return 0;
+    CAY_AUTO_COPY struct cay_core *copies = NULL;
+    CAY_CLEANUP(cay_making_undo) struct cay_making m = {0};
+    struct cay_spec wanted = *spec;
+    int r = wanted.from ? cay_core_copy_begin(core, &copies, err) : 0;
+    if (r == 0 && wanted.from)
+        r = cay_core_use_snapshot(core, owner, &wanted, a, err);
+    if (r == 0)
+        r = cay_making_begin(&m, core, owner, &wanted, err);
+    if (r == 0)
+        r = cay_making_end(&m, CAY_NOW, err);
+    if (r == 0)
+        cay_making_release(&m, a, out);
+    return r;
 }
 
 int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
@@ -168,20 +235,31 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
                           struct cay_error *err)
 {
     struct cay_sandbox sb;
-    int r = prepare(core, owner, spec, &sb, err);
+    struct cay_spec wanted = *spec;
+    char made_up[CAY_MAX_NAME + 1];
+    int r = wanted.from ? cay_core_use_snapshot(core, owner, &wanted, a, err) : 0;
+    if (r == 0)
+        r = prepare(core, owner, &wanted, &sb, err);
     if (r < 0)
         return r;
     struct cay_maker_job *job = cay_maker_reserve(core, sb.id, owner->id, err);
     if (!job)
         return err->code;
     sb.answered = true;
-    r = insert_row(core, a, &sb, CAY_NOW, err);
+    r = insert_row(core, made_up, &sb, CAY_NOW, err);
+    if (r == 0 && wanted.volume) {
+        struct cay_error ignored; /* reconcile finds a row that could not be taken back */
+        r = cay_core_claim_volume(core, &sb, err);
+        if (r < 0)
+            (void)cay_store_remove(core->store, sb.id, CAY_SOON, &ignored);
+    }
     if (r < 0) {
         cay_maker_cancel(core, job);
         return r;
     }
     cay_crash_point("create-row-written");
     cay_maker_go(core, job);
+    sb.spec.name = cay_arena_strdup(a, sb.spec.name);
     *out = sb;
     return 0;
 }
@@ -195,7 +273,9 @@ void cay_core_finish_create(struct cay_core *core, const char *account_id, const
     struct cay_error err = {0};
     int r = cay_store_get(core->store, account_id, id, &a, &sb, &err);
     if (r == 0)
-        r = make(core, &sb, began_ms, &err);
+        r = make(core, &sb, &err);
+    if (r == 0)
+        r = say_running(core, &sb, began_ms, CAY_NOW, &err);
     if (r == 0)
         return;
     cay_log_error(&err, "cannot create sandbox %s", id);

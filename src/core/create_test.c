@@ -86,7 +86,8 @@ TEST(create_decides_who_owns)
     static const char nobody[] = "sb-00000000000000000000";
     CHECK_EQ("a stranger", cay_core_get(f.core, &f.other, mine.id, &f.a, &sb, &err),
              CAY_ERR_FORBIDDEN);
-    CHECK_EQ("a stranger deletes", cay_core_delete(f.core, &f.other, mine.id, &f.a, &sb, &err),
+    CHECK_EQ("a stranger deletes",
+             cay_core_delete(f.core, &f.other, mine.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err),
              CAY_ERR_FORBIDDEN);
     CHECK_EQ("nobody's", cay_core_get(f.core, &f.me, nobody, &f.a, &sb, &err), CAY_ERR_NOT_FOUND);
     CHECK_STR("the sentence", err.msg, "sandbox not found");
@@ -162,10 +163,12 @@ TEST(lifecycle_stop_start_delete)
     CHECK_EQ("running", fixture_state(&f, made.id), CAY_RUNNING);
     CHECK("it runs", cay_provider_fake_runs(f.provider, made.id));
     CHECK_EQ("start again", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), 0);
-    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_EQ("terminated, by id", fixture_state(&f, made.id), CAY_TERMINATED);
     CHECK_EQ("nothing left", cay_provider_fake_count(f.provider), 0);
-    CHECK_EQ("delete again", cay_core_delete(f.core, &f.me, made.id, &f.a, &sb, &err), 0);
+    CHECK_EQ("delete again",
+             cay_core_delete(f.core, &f.me, made.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_EQ("its name is free", cay_core_get(f.core, &f.me, "box", &f.a, &sb, &err),
              CAY_ERR_NOT_FOUND);
     CHECK_EQ("the dead do not start", cay_core_start(f.core, &f.me, made.id, &f.a, &sb, &err),
@@ -214,7 +217,8 @@ TEST(lifecycle_pause_and_resume)
     CHECK_EQ("start", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), 0);
     CHECK_EQ("it is awake", fixture_exec(&f, "box", "echo", NULL, &seen, &err), 0);
     CHECK_EQ("pause", cay_core_pause(f.core, &f.me, "box", &f.a, &sb, &err), 0);
-    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_EQ("nothing left", cay_provider_fake_count(f.provider), 0);
     fixture_close(&f);
 }
@@ -228,11 +232,13 @@ TEST(delete_keeps_the_row_when_destroy_fails)
     fixture_open(&f);
     struct cay_sandbox made = fixture_create(&f, "box", false);
     cay_provider_fake_fail_at(f.provider, 1);
-    CHECK_EQ("delete fails", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err),
+    CHECK_EQ("delete fails",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err),
              CAY_ERR_PROVIDER);
     CHECK_EQ("the row stays", fixture_state(&f, made.id), CAY_RUNNING);
     CHECK_EQ("the sandbox too", cay_provider_fake_count(f.provider), 1);
-    CHECK_EQ("the next one works", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("the next one works",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_EQ("gone", cay_provider_fake_count(f.provider), 0);
     fixture_close(&f);
 }
@@ -245,7 +251,9 @@ TEST(delete_fails_when_its_intent_cannot_be_written)
     fixture_open(&f);
     fixture_create(&f, "box", false);
     cay_store_fake_fail_at(f.store, 3); /* two reads come first */
-    CHECK_EQ("delete fails", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), CAY_ERR_STORE);
+    CHECK_EQ("delete fails",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err),
+             CAY_ERR_STORE);
     CHECK_EQ("nothing was destroyed", cay_provider_fake_count(f.provider), 1);
     fixture_close(&f);
 }

@@ -89,7 +89,8 @@ TEST(exec_is_lost_with_its_sandbox)
     struct cay_sandbox sb = fixture_create(&f, "box", false);
     CHECK_EQ("exec", fixture_exec(&f, "box", "sleep", "9", &ex, &err), 0);
     CHECK("not lost yet", !cay_core_lost(f.core, sb.id, ex.id));
-    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, sb.id, &f.a, &gone, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &gone, &err), 0);
     CHECK("lost", cay_core_lost(f.core, sb.id, ex.id));
     struct cay_execution seen = look(&f, sb.id, ex.id);
     CHECK_EQ("status", seen.status, CAY_EXEC_LOST);

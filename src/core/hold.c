@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chain of ids that somebody is working on. It is as long as there are workers. */
+/* The chain of ids that somebody is working on. It is as long as there are workers,
+ * and the forks that one of them makes. */
 #include "core/hold.h"
 #include "base/str.h"
 #include <string.h>
@@ -15,7 +16,7 @@ void cay_holds_init(struct cay_holds *h)
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->freed, &attr);
     pthread_condattr_destroy(&attr);
-    h->first = NULL;
+    h->first = h->waiting = NULL;
 }
 
 void cay_holds_done(struct cay_holds *h)
@@ -24,34 +25,62 @@ void cay_holds_done(struct cay_holds *h)
     pthread_cond_destroy(&h->freed);
 }
 
-static bool taken(const struct cay_holds *h, const char *id)
+static bool is_in(const struct cay_hold *chain, const char *id, bool but_shared)
 {
-    for (const struct cay_hold *at = h->first; at; at = at->next)
-        if (strcmp(at->id, id) == 0)
+    for (const struct cay_hold *at = chain; at; at = at->next)
+        if (strcmp(at->id, id) == 0 && !(but_shared && at->shared))
             return true;
     return false;
 }
 
-static void take(struct cay_holds *h, const char *id, struct cay_hold *out)
+static bool taken(const struct cay_holds *h, const char *id, bool shared)
 {
-    cay_str_copy(out->id, sizeof out->id, id);
-    out->of = h;
-    out->next = h->first;
-    h->first = out;
+    return is_in(h->first, id, shared) || (shared && is_in(h->waiting, id, false));
 }
 
-int cay_hold_wait(struct cay_holds *h, const char *id, struct cay_hold *out, struct cay_error *err)
+static void add(struct cay_hold **chain, const char *id, bool shared, struct cay_hold *out)
+{
+    cay_str_copy(out->id, sizeof out->id, id);
+    out->shared = shared;
+    out->next = *chain;
+    *chain = out;
+}
+
+static void drop(struct cay_hold **chain, const struct cay_hold *hold)
+{
+    for (struct cay_hold **at = chain; *at; at = &(*at)->next)
+        if (*at == hold) {
+            *at = hold->next;
+            return;
+        }
+}
+
+static void take(struct cay_holds *h, const char *id, bool shared, struct cay_hold *out)
+{
+    out->of = h;
+    add(&h->first, id, shared, out);
+}
+
+static int wait_for(struct cay_holds *h, const char *id, bool shared, struct cay_hold *out,
+                    struct cay_error *err)
 {
     struct timespec until;
+    struct cay_hold wish = {0};
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += WAIT_SECONDS;
     pthread_mutex_lock(&h->lock);
     int late = 0;
-    while (taken(h, id) && late == 0)
+    if (!shared)
+        add(&h->waiting, id, false, &wish);
+    while (taken(h, id, shared) && late == 0)
         late = pthread_cond_timedwait(&h->freed, &h->lock, &until);
-    bool mine = !taken(h, id);
+    bool mine = !taken(h, id, shared);
+    if (!shared)
+        drop(&h->waiting, &wish);
     if (mine)
-        take(h, id, out);
+        take(h, id, shared, out);
+    else
+        pthread_cond_broadcast(&h->freed); /* those who let us go first */
     pthread_mutex_unlock(&h->lock);
     if (mine)
         return 0;
@@ -59,12 +88,22 @@ int cay_hold_wait(struct cay_holds *h, const char *id, struct cay_hold *out, str
                        "another operation on this sandbox is still under way");
 }
 
+int cay_hold_wait(struct cay_holds *h, const char *id, struct cay_hold *out, struct cay_error *err)
+{
+    return wait_for(h, id, false, out, err);
+}
+
+int cay_hold_share(struct cay_holds *h, const char *id, struct cay_hold *out, struct cay_error *err)
+{
+    return wait_for(h, id, true, out, err);
+}
+
 bool cay_hold_try(struct cay_holds *h, const char *id, struct cay_hold *out)
 {
     pthread_mutex_lock(&h->lock);
-    bool mine = !taken(h, id);
+    bool mine = !taken(h, id, false);
     if (mine)
-        take(h, id, out);
+        take(h, id, false, out);
     pthread_mutex_unlock(&h->lock);
     return mine;
 }
@@ -72,7 +111,7 @@ bool cay_hold_try(struct cay_holds *h, const char *id, struct cay_hold *out)
 bool cay_hold_is(struct cay_holds *h, const char *id)
 {
     pthread_mutex_lock(&h->lock);
-    bool is = taken(h, id);
+    bool is = taken(h, id, false);
     pthread_mutex_unlock(&h->lock);
     return is;
 }
@@ -83,11 +122,7 @@ void cay_hold_end(struct cay_hold *hold)
     if (!h)
         return;
     pthread_mutex_lock(&h->lock);
-    for (struct cay_hold **at = &h->first; *at; at = &(*at)->next)
-        if (*at == hold) {
-            *at = hold->next;
-            break;
-        }
+    drop(&h->first, hold);
     pthread_cond_broadcast(&h->freed);
     pthread_mutex_unlock(&h->lock);
     hold->of = NULL;

@@ -7,6 +7,7 @@
 #include "core/keeper.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/kept.h"
 #include "core/reconcile.h"
 #include "log/files.h"
 #include "model/limits.h"
@@ -275,8 +276,10 @@ static void tick(struct cay_core *core, struct times *t)
         if (t->sweep < t->expiry)
             t->sweep = t->expiry;
     }
-    if (mono >= t->expiry)
+    if (mono >= t->expiry) {
         cay_keeper_expire(core, wall);
+        cay_core_expire_kept(core, wall);
+    }
     if (take_look(core) || mono >= t->reconcile) {
         int64_t pause_ms = reconcile(core, false);
         t->reconcile = cay_clock_mono_ms() + pause_ms;

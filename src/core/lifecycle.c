@@ -8,6 +8,7 @@
 #include "base/crash.h"
 #include "base/log.h"
 #include "core/core.h"
+#include "core/kept.h"
 #include "core/state.h"
 #include "model/limits.h"
 #include <string.h>
@@ -51,13 +52,12 @@ int cay_core_get(struct cay_core *core, const struct cay_account *owner, const c
     return cay_core_find(core, owner->id, id, a, out, err);
 }
 
-/* The row is there and the sandbox is not: reconcile will say so, the caller hears it now. */
-static int fail_gone(const char *verb, const struct cay_sandbox *sb, int r, struct cay_error *err)
+int cay_core_gone(const char *verb, const char *id, int r, struct cay_error *err)
 {
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_GONE",
                            "the sandbox and its files are gone");
-    return cay_wrap(err, "cannot %s sandbox %s", verb, sb->id);
+    return cay_wrap(err, "cannot %s sandbox %s", verb, id);
 }
 
 void cay_core_mark_started(struct cay_sandbox *sb, int64_t started_at_ms)
@@ -86,7 +86,7 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
     if (!ran) {
         r = cay_provider_start(core->provider, sb.id, &sb.spec, err);
         if (r < 0)
-            return fail_gone("start", &sb, r, err);
+            return cay_core_gone("start", sb.id, r, err);
         cay_oom_forget(&core->oom, sb.id);
         cay_cache_forget(&core->cache, sb.id);
         r = cay_core_run_start(core, &sb, err);
@@ -121,7 +121,7 @@ static int hold_still(struct cay_core *core, const struct cay_account *owner, co
         r = pauses ? cay_provider_pause(core->provider, sb.id, err)
                    : cay_provider_resume(core->provider, sb.id, err);
         if (r < 0)
-            return fail_gone(pauses ? "pause" : "resume", &sb, r, err);
+            return cay_core_gone(pauses ? "pause" : "resume", sb.id, r, err);
         cay_core_note(core, &sb, CAY_NOW);
         cay_core_mind_start(core, &sb);
     }
@@ -141,6 +141,15 @@ int cay_core_resume(struct cay_core *core, const struct cay_account *owner, cons
     return hold_still(core, owner, id, CAY_RESUME, a, out, err);
 }
 
+int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    int r = cay_core_find(core, owner->id, id, a, out, err);
+    if (r == 0 && out->state == CAY_STOPPED && out->spec.persistent)
+        r = cay_core_start(core, owner, out->id, a, out, err);
+    return r;
+}
+
 int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t grace_ms,
                        struct cay_error *err)
 {
@@ -153,7 +162,7 @@ int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t gr
     (void)cay_provider_usage(core->provider, sb->id, &usage, &ignored);
     r = cay_provider_stop(core->provider, sb->id, grace_ms, err);
     if (r < 0)
-        return fail_gone("stop", sb, r, err);
+        return cay_core_gone("stop", sb->id, r, err);
     sb->stopped_at_ms = cay_clock_ms();
     sb->status_reason = NULL;
     if (sb->spec.persistent)
@@ -190,16 +199,27 @@ int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const 
     return r;
 }
 
+/* What the provider is to do with /workspace, as `destroy` wants it. */
+static const char *volume_order(const struct cay_sandbox *sb)
+{
+    if (!sb->spec.volume)
+        return sb->keeps[0] ? sb->keeps : NULL;
+    return sb->keeps[0] ? NULL : "";
+}
+
 /* The intent is on the row before anything is taken away, so that a crash between the two is
- * finished by reconcile as what it was: a delete. */
-int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
-                         struct cay_error *err)
+ * finished by reconcile as what it was: a delete, with or without the volume. */
+static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const char *keeps,
+                          const char *reason, struct cay_error *err)
 {
     struct cay_sandbox before = *sb;
+    struct cay_error ignored; /* the error that matters is why it is still there */
     int r = cay_state_apply(&sb->state, CAY_DELETE, err);
     if (r < 0 || before.state == CAY_TERMINATED)
         return r;
-    struct cay_sandbox intent = before;
+    cay_str_copy(sb->keeps, sizeof sb->keeps, keeps);
+    struct cay_sandbox intent = *sb;
+    intent.state = before.state;
     intent.has_death = true;
     intent.death.reason = reason;
     intent.updated_at_ms = cay_clock_ms();
@@ -207,12 +227,20 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
     if (r < 0)
         return r;
     cay_crash_point("delete-row-marked");
-    r = cay_provider_destroy(core->provider, sb->id, NULL, err);
+    bool promised = sb->keeps[0] && !sb->spec.volume;
+    r = promised ? cay_core_promise_volume(core, sb, err) : 0;
+    if (r == 0)
+        r = cay_provider_destroy(core->provider, sb->id, volume_order(sb), err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
         cay_core_note(core, &before, CAY_SOON);
+        if (promised)
+            (void)cay_store_kept_remove(core->store, sb->keeps, CAY_SOON, &ignored);
         return cay_wrap(err, "cannot destroy sandbox %s", sb->id);
     }
     cay_crash_point("delete-provider-done");
+    r = cay_core_release_volume(core, sb, err);
+    if (r < 0)
+        return r;
     sb->has_death = true;
     sb->death.reason = reason;
     sb->deleted_at_ms = sb->updated_at_ms = cay_clock_ms();
@@ -226,14 +254,29 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
     return r;
 }
 
+int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
+                         struct cay_error *err)
+{
+    char keeps[CAY_ID_SIZE];
+    cay_str_copy(keeps, sizeof keeps, sb->keeps);
+    return delete_keeping(core, sb, keeps, reason, err);
+}
+
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
-                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+                    enum cay_workspace workspace, struct cay_arena *a, struct cay_sandbox *out,
+                    struct cay_error *err)
 {
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_sandbox sb;
+    char keeps[CAY_ID_SIZE] = "";
     int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
-    if (r == 0)
-        r = cay_core_delete_held(core, &sb, "deleted", err);
+    if (r < 0)
+        return r;
+    if (workspace == CAY_WORKSPACE_AS_IT_IS || (workspace == CAY_WORKSPACE_KEPT && sb.keeps[0]))
+        cay_str_copy(keeps, sizeof keeps, sb.keeps);
+    else if (workspace == CAY_WORKSPACE_KEPT)
+        cay_id_volume(keeps, sb.id);
+    r = delete_keeping(core, &sb, keeps, "deleted", err);
     if (r == 0)
         *out = sb;
     return r;

@@ -71,7 +71,8 @@ TEST(maker_leaves_the_row_of_what_failed)
             pass(&f);
         }
         CHECK_EQ("start", cay_core_start(f.core, &f.me, sb.id, &f.a, &sb, &err), CAY_ERR_CONFLICT);
-        CHECK_EQ("delete", cay_core_delete(f.core, &f.me, sb.id, &f.a, &sb, &err), 0);
+        CHECK_EQ("delete",
+                 cay_core_delete(f.core, &f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     }
     fixture_close(&f);
 }

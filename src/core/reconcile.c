@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "core/keeper.h"
+#include "core/kept.h"
 #include "core/state.h"
 #include "log/files.h"
 #include "model/limits.h"
@@ -225,10 +226,8 @@ static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *se
                  was_never_finished(&sb) ? "removed" : cay_state_name(sb.state));
 }
 
-/* A store that never held a row, beside sandboxes of ours, is a store that was lost: whoever put it
- * there did not mean all of them to be destroyed. */
-static int refuse_empty_store(struct cay_core *core, struct cay_arena *a, size_t orphans,
-                              struct cay_error *err)
+int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, size_t count,
+                               struct cay_arena *a, struct cay_error *err)
 {
     struct cay_list_filter every = {
         .account_id = CAY_LOCAL_ACCOUNT, .include_terminated = true, .page = 1, .per_page = 1};
@@ -239,9 +238,9 @@ static int refuse_empty_store(struct cay_core *core, struct cay_arena *a, size_t
     if (rows.total > 0)
         return 0;
     return cay_fail_as(err, CAY_ERR_STORE, "STORE_EMPTY",
-                       "%zu sandboxes exist and the store knows none: put the store back, or end "
+                       "%zu %s exist and the store knows none: put the store back, or end "
                        "them with `cay down`",
-                       orphans);
+                       count, what);
 }
 
 static bool is_old(const struct cay_provider_entry *entry)
@@ -262,7 +261,7 @@ static int remove_orphans(struct cay_core *core, const struct cay_provider_list 
         return 0;
     int r = read_rows(core, a, &again, err);
     if (r == 0 && again.count == 0)
-        r = refuse_empty_store(core, a, orphans, err);
+        r = cay_reconcile_refuse_empty(core, "sandboxes", orphans, a, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < list->count; i++) {
@@ -298,5 +297,6 @@ int cay_reconcile(struct cay_core *core, bool at_start, struct cay_error *err)
         if (differs(&rows.at[i], entry))
             mend_if_still_so(core, &rows.at[i], entry);
     }
-    return remove_orphans(core, &list, &rows, at_start, &a, err);
+    r = remove_orphans(core, &list, &rows, at_start, &a, err);
+    return r < 0 ? r : cay_core_reconcile_kept(core, at_start, err);
 }

@@ -9,6 +9,7 @@
 #include "model/account.h"
 #include "model/config.h"
 #include "model/execution.h"
+#include "model/kept.h"
 #include "model/sandbox.h"
 #include "provider/provider.h"
 #include "store/store.h"
@@ -66,8 +67,37 @@ int cay_core_pause(struct cay_core *core, const struct cay_account *owner, const
                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 int cay_core_resume(struct cay_core *core, const struct cay_account *owner, const char *id,
                     struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* Starts a persistent one that is STOPPED; any other is as `get` tells it. */
+int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+enum cay_workspace {
+    CAY_WORKSPACE_AS_IT_IS, /* a volume that was given at create stays, its own files go */
+    CAY_WORKSPACE_KEPT,     /* stays as a volume: out.keeps */
+    CAY_WORKSPACE_GONE,     /* goes, also when it was a volume before */
+};
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
-                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+                    enum cay_workspace workspace, struct cay_arena *a, struct cay_sandbox *out,
+                    struct cay_error *err);
+/* So many new sandboxes with a copy of this one's files, all or none. spec is complete (see
+ * cay_spec_fork) but for from. A name is numbered when there are several. */
+int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const struct cay_spec *spec, size_t count, struct cay_arena *a,
+                  struct cay_sandbox_list *out, struct cay_error *err);
+
+/* Snapshots and volumes. CAY_ERR_NOT_FOUND is "SNAPSHOT_NOT_FOUND" or "VOLUME_NOT_FOUND"; a volume
+ * that a sandbox has is CAY_ERR_CONFLICT, "VOLUME_IN_USE". expires_at_ms 0: never. */
+int cay_core_snapshot(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      const char *name, int64_t expires_at_ms, struct cay_arena *a,
+                      struct cay_kept *out, struct cay_error *err);
+int cay_core_kept(struct cay_core *core, const struct cay_account *owner, enum cay_kept_kind kind,
+                  const char *id, struct cay_arena *a, struct cay_kept *out, struct cay_error *err);
+/* filter.account_id is filled in here. */
+int cay_core_kept_list(struct cay_core *core, const struct cay_account *owner,
+                       struct cay_kept_filter *filter, struct cay_arena *a,
+                       struct cay_kept_list *out, struct cay_error *err);
+int cay_core_kept_delete(struct cay_core *core, const struct cay_account *owner,
+                         enum cay_kept_kind kind, const char *id, struct cay_arena *a,
+                         struct cay_kept *out, struct cay_error *err);
 /* What a running one uses; false when it does not run or cannot tell. */
 bool cay_core_usage(struct cay_core *core, const struct cay_sandbox *sb, struct cay_stats *out);
 /* The same for who must have it: at most CAY_STATS_MIN_MS old; percent is since the last reading by

@@ -215,3 +215,13 @@ int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err)
         r = cay_validate_window(&spec->window, err);
     return r;
 }
+
+int cay_validate_title(const char *name, struct cay_error *err)
+{
+    if (name && (!name[0] || strlen(name) > CAY_MAX_LABEL))
+        return cay_fail_field(err, "name", "name has 1 to %d bytes", CAY_MAX_LABEL);
+    for (const char *c = name ? name : ""; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            return cay_fail_field(err, "name", "name may not hold control characters");
+    return 0;
+}

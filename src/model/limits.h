@@ -34,6 +34,10 @@
 #define CAY_MAX_ENV_BYTES (64 * CAY_KIB)
 #define CAY_MAX_PER_PAGE 1000
 #define CAY_DEFAULT_PER_PAGE 50
+#define CAY_MAX_FORKS 100     /* by one request */
+#define CAY_FORK_THREADS 8    /* that make them, the worker's own among them */
+#define CAY_FORK_HELPERS 32   /* threads beside the workers, over all requests */
+#define CAY_LONG_COPY_MS 1000 /* where copies take longer, few run at once */
 #define CAY_MAX_PAGE 1000000
 #define CAY_MAKERS 4            /* threads for creates that nobody waits for */
 #define CAY_MAKER_JOBS 256      /* such creates at once; more is 503 */

@@ -14,3 +14,10 @@ struct cay_spec cay_spec_default(void)
         .timeout_ms = CAY_DEFAULT_TIMEOUT_MS,
     };
 }
+
+struct cay_spec cay_spec_fork(const struct cay_spec *source)
+{
+    struct cay_spec spec = *source;
+    spec.name = spec.volume = spec.from = NULL;
+    return spec;
+}

@@ -29,3 +29,6 @@ struct cay_spec {
 
 /* Defaults of every field; name stays NULL. */
 struct cay_spec cay_spec_default(void);
+/* What a fork has of its source unless it is told otherwise: all but the name, the volume and where
+ * the source's own files came from. */
+struct cay_spec cay_spec_fork(const struct cay_spec *source);

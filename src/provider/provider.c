@@ -53,6 +53,10 @@ int cay_provider_create(struct cay_provider *p, const char *id, const struct cay
                         struct cay_copied *copied, struct cay_error *err)
 {
     *copied = (struct cay_copied){0};
+    if (spec->from && !p->ops->snapshot)
+        return cannot(p, "begin with the files of another", err);
+    if (spec->volume && !p->ops->drop)
+        return cannot(p, "keep volumes", err);
     return p->ops->create(p, id, spec, copied, err);
 }
 
@@ -71,6 +75,8 @@ int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
 int cay_provider_destroy(struct cay_provider *p, const char *id, const char *volume,
                          struct cay_error *err)
 {
+    if (volume && volume[0] && !p->ops->drop)
+        return cannot(p, "keep volumes", err);
     return p->ops->destroy(p, id, volume, err);
 }
 

@@ -270,7 +270,10 @@ TEST(v1_exec_ends_with_its_sandbox)
     while (running.count < 2 &&
            cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
         sched_yield();
-    CHECK_EQ("delete", cay_core_delete(api.f.core, &api.f.me, sb.id, &api.f.a, &gone, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(api.f.core, &api.f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &api.f.a, &gone,
+                             &err),
+             0);
     const char *answer = receive(&api, waits);
     CHECK_EQ("the one that waits", status_of(answer), 409);
     CHECK("is told why", strstr(answer, "EXEC_LOST") != NULL);

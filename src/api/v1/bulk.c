@@ -47,7 +47,8 @@ static int delete_many(struct cay_req *req, struct cay_resp *resp, struct cay_er
     cay_jw_array(w, "succeeded");
     for (size_t i = 0; i < body.ids.count; i++) {
         struct cay_sandbox sb;
-        if (cay_core_delete(req->core, req->owner, body.ids.at[i], req->arena, &sb, &errors[i]) < 0)
+        if (cay_core_delete(req->core, req->owner, body.ids.at[i], CAY_WORKSPACE_AS_IT_IS,
+                            req->arena, &sb, &errors[i]) < 0)
             continue;
         cay_jw_str(w, NULL, sb.id);
         gone++;

@@ -159,7 +159,8 @@ static int delete (struct cay_req *req, struct cay_resp *resp, struct cay_error 
         r = cay_fail(err, CAY_ERR_UNSUPPORTED, "%s is not available yet",
                      q.sync ? "sync" : "preserveVolume");
     if (r == 0)
-        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), CAY_WORKSPACE_AS_IT_IS,
+                            req->arena, &sb, err);
     if (r < 0)
         return r;
     struct cay_json_writer *w = cay_resp_json(resp, 200);

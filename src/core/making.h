@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox between the first step of its create and the last. It may not move meanwhile. */
+#pragma once
+#include "core/core.h"
+#include "model/limits.h"
+
+struct cay_making {
+    struct cay_core *core; /* NULL: there is nothing to undo */
+    struct cay_sandbox sb;
+    struct cay_hold hold;
+    char name[CAY_MAX_NAME + 1]; /* when it was made up */
+    int64_t began_ms;
+    bool in_store;
+};
+
+/* All but the last step: it runs, and its row says PENDING. A zeroed making goes in. A spec.from
+ * is held by the caller, and its image is spec.image. */
+int cay_making_begin(struct cay_making *m, struct cay_core *core, const struct cay_account *owner,
+                     const struct cay_spec *spec, struct cay_error *err);
+/* The row says RUNNING. */
+int cay_making_end(struct cay_making *m, enum cay_durable durable, struct cay_error *err);
+/* It is the caller's now: undo has nothing left to do. */
+void cay_making_release(struct cay_making *m, struct cay_arena *a, struct cay_sandbox *out);
+/* Takes back whatever was done; nothing after a release. */
+void cay_making_undo(struct cay_making *m);
