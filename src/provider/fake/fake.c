@@ -2,34 +2,17 @@
 /* Sandboxes that are only remembered, and commands that only pretend; fails when told to. */
 #include "provider/fake/fake.h"
 #include "base/clock.h"
-#include "log/writer.h"
 #include "model/limits.h"
-#include "provider/fake/trees.h"
+#include "provider/fake/runs.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-
-struct run { /* a command that goes on */
-    struct run *next;
-    char exec_id[CAY_ID_SIZE];
-    int log_fd;
-    int input_fd; /* the latest input, which nobody reads; -1: none */
-    bool takes_input, has_terminal;
-};
-
-struct box {
-    struct box *next;
-    struct cay_provider_entry entry;
-    struct run *runs;
-    uint64_t oom_kills;
-    struct cay_fake_files files;
-};
 
 struct fake {
     struct cay_provider base;
     struct cay_queue *events;
     pthread_mutex_t lock;
-    struct box *boxes;
+    struct cay_fake_box *boxes;
     struct cay_fake_tree *kept;
     int fail_at; /* counts down; at 1 the call fails */
     bool failed, spare_destroy;
@@ -58,15 +41,16 @@ static int due_to_fail(struct fake *f, struct cay_error *err)
     return cay_fail(err, CAY_ERR_PROVIDER, "the fake provider fails as ordered");
 }
 
-static struct box *find(struct fake *f, const char *id)
+static struct cay_fake_box *find(struct fake *f, const char *id)
 {
-    for (struct box *b = f->boxes; b; b = b->next)
+    for (struct cay_fake_box *b = f->boxes; b; b = b->next)
         if (strcmp(b->entry.id, id) == 0)
             return b;
     return NULL;
 }
 
-static int find_running(struct fake *f, const char *id, struct box **out, struct cay_error *err)
+static int find_running(struct fake *f, const char *id, struct cay_fake_box **out,
+                        struct cay_error *err)
 {
     *out = find(f, id);
     if (!*out)
@@ -78,7 +62,8 @@ static int find_running(struct fake *f, const char *id, struct box **out, struct
 }
 
 /* One whose pid 1 can be spoken to; a real one that is paused does not answer in time. */
-static int find_awake(struct fake *f, const char *id, struct box **out, struct cay_error *err)
+static int find_awake(struct fake *f, const char *id, struct cay_fake_box **out,
+                      struct cay_error *err)
 {
     int r = find_running(f, id, out, err);
     if (r == 0 && (*out)->entry.paused)
@@ -86,39 +71,9 @@ static int find_awake(struct fake *f, const char *id, struct box **out, struct c
     return r;
 }
 
-static void write_exit(int log_fd, uint8_t reason, int exit_code, int sig, uint64_t stdout_bytes)
+static struct cay_fake_box *add(struct fake *f, const char *id, int64_t started_at_ms)
 {
-    struct cay_writer w;
-    struct cay_record_exit end = {.reason = reason,
-                                  .exit_code = (uint8_t)exit_code,
-                                  .signal = (uint8_t)sig,
-                                  .stdout_bytes = stdout_bytes};
-    cay_writer_init(&w, log_fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
-    (void)cay_writer_record(&w, CAY_RECORD_EXIT, &end, sizeof end, cay_clock_ms());
-}
-
-static void end_run(struct run *run, int sig, uint8_t reason)
-{
-    if (sig)
-        write_exit(run->log_fd, reason, 128 + sig, sig, 0);
-    close(run->log_fd);
-    cay_close_fd(&run->input_fd);
-    free(run);
-}
-
-/* A signal of 0 is a death that leaves no exit record behind. */
-static void end_runs(struct box *b, int sig)
-{
-    while (b->runs) {
-        struct run *run = b->runs;
-        b->runs = run->next;
-        end_run(run, sig, CAY_REASON_SIGNAL);
-    }
-}
-
-static struct box *add(struct fake *f, const char *id, int64_t started_at_ms)
-{
-    struct box *b = calloc(1, sizeof *b);
+    struct cay_fake_box *b = calloc(1, sizeof *b);
     if (!b)
         abort();
     cay_str_copy(b->entry.id, sizeof b->entry.id, id);
@@ -131,18 +86,18 @@ static struct box *add(struct fake *f, const char *id, int64_t started_at_ms)
 
 static void drop(struct fake *f, const char *id)
 {
-    for (struct box **at = &f->boxes; *at; at = &(*at)->next) {
-        struct box *b = *at;
+    for (struct cay_fake_box **at = &f->boxes; *at; at = &(*at)->next) {
+        struct cay_fake_box *b = *at;
         if (strcmp(b->entry.id, id) != 0)
             continue;
         *at = b->next;
-        end_runs(b, 0);
+        cay_fake_end_runs(b, 0);
         free(b);
         return;
     }
 }
 
-static void set_down(struct box *b, const char *reason)
+static void set_down(struct cay_fake_box *b, const char *reason)
 {
     b->entry.running = b->entry.paused = false;
     b->entry.ended_at_ms = cay_clock_ms();
@@ -188,7 +143,7 @@ static uint64_t fake_room(struct cay_provider *p)
 
 static const struct cay_fake_files *find_files(struct fake *f, const char *id)
 {
-    const struct box *b = find(f, id);
+    const struct cay_fake_box *b = find(f, id);
     const struct cay_fake_tree *t = cay_fake_find(f->kept, id);
     return b ? &b->files : t ? &t->files : NULL;
 }
@@ -236,7 +191,7 @@ static int fake_start(struct cay_provider *p, const char *id, const struct cay_s
     int r = due_to_fail(f, err);
     if (r < 0)
         return r;
-    struct box *b = find(f, id);
+    struct cay_fake_box *b = find(f, id);
     if (!b)
         return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
     if (!b->entry.running)
@@ -254,11 +209,11 @@ static int fake_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
     int r = due_to_fail(f, err);
     if (r < 0)
         return r;
-    struct box *b = find(f, id);
+    struct cay_fake_box *b = find(f, id);
     if (!b)
         return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
     if (b->entry.running) {
-        end_runs(b, SIGTERM);
+        cay_fake_end_runs(b, SIGTERM);
         set_down(b, "stopped");
     }
     return 0;
@@ -267,7 +222,7 @@ static int fake_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
 static int set_paused(struct cay_provider *p, const char *id, bool paused, struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct box *b;
+    struct cay_fake_box *b;
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
@@ -293,7 +248,7 @@ static int fake_destroy(struct cay_provider *p, const char *id, const char *volu
     struct fake *f = self(p);
     LOCKED(f);
     int r = f->spare_destroy ? 0 : due_to_fail(f, err);
-    struct box *b = find(f, id);
+    struct cay_fake_box *b = find(f, id);
     if (r == 0 && b) {
         cay_fake_detach(&f->kept, &b->files, volume);
         drop(f, id);
@@ -309,7 +264,7 @@ static int fake_snapshot(struct cay_provider *p, const char *id, const char *sna
     int r = due_to_fail(f, err);
     if (r < 0)
         return r;
-    struct box *b = find(f, id);
+    struct cay_fake_box *b = find(f, id);
     if (!b)
         return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
     cay_fake_keep(&f->kept, snapshot_id, &b->files);
@@ -347,7 +302,7 @@ static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *
                       struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct box *b = NULL;
+    struct cay_fake_box *b = NULL;
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
@@ -370,46 +325,21 @@ static int fake_list(struct cay_provider *p, struct cay_arena *a, struct cay_pro
     if (r < 0)
         return r;
     size_t count = 0;
-    for (struct box *b = f->boxes; b; b = b->next)
+    for (struct cay_fake_box *b = f->boxes; b; b = b->next)
         count++;
     struct cay_provider_entry *at = cay_arena_alloc(a, (count + 1) * sizeof *at);
     count = 0;
-    for (struct box *b = f->boxes; b; b = b->next)
+    for (struct cay_fake_box *b = f->boxes; b; b = b->next)
         at[count++] = b->entry;
     *out = (struct cay_provider_list){at, count};
     return 0;
-}
-
-static void run_to_end(struct box *b, const struct cay_exec_spec *spec, int log_fd)
-{
-    struct cay_writer w;
-    uint64_t code = 0, written = 0;
-    const char *words[] = {b->files.root, b->files.work};
-    struct cay_strs said = spec->argv;
-    if (strcmp(spec->argv.at[0], "write") == 0 && spec->argv.count > 1) {
-        cay_str_copy(b->files.root, sizeof b->files.root, spec->argv.at[1]);
-        cay_str_copy(b->files.work, sizeof b->files.work, spec->argv.at[1]);
-    }
-    if (strcmp(spec->argv.at[0], "read") == 0)
-        said = (struct cay_strs){.at = words, .count = CAY_COUNT(words)};
-    if (strcmp(spec->argv.at[0], "exit") == 0 && spec->argv.count > 1)
-        (void)cay_str_u64(spec->argv.at[1], 255, &code); /* else 0 */
-    cay_writer_init(&w, log_fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
-    for (size_t i = 0; i < said.count; i++) {
-        const char *end = i + 1 < said.count ? " " : "\n";
-        const char *word = said.at[i];
-        cay_writer_output(&w, CAY_RECORD_STDOUT, word, strlen(word), cay_clock_ms());
-        cay_writer_output(&w, CAY_RECORD_STDOUT, end, 1, cay_clock_ms());
-        written += strlen(word) + 1;
-    }
-    write_exit(log_fd, CAY_REASON_EXITED, (int)code, 0, written);
 }
 
 static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id,
                      const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct box *b;
+    struct cay_fake_box *b;
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
@@ -419,10 +349,10 @@ static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id
     if (spec->user && strcmp(spec->user, "nobody-here") == 0)
         return cay_fail_field(err, "user", "no user %s in this sandbox", spec->user);
     if (strcmp(spec->argv.at[0], "sleep") != 0) {
-        run_to_end(b, spec, log_fd);
+        cay_fake_run(b, spec, log_fd);
         return 0;
     }
-    struct run *run = calloc(1, sizeof *run);
+    struct cay_fake_run *run = calloc(1, sizeof *run);
     if (!run)
         abort();
     cay_str_copy(run->exec_id, sizeof run->exec_id, exec_id);
@@ -435,47 +365,35 @@ static int fake_exec(struct cay_provider *p, const char *id, const char *exec_id
     return 0;
 }
 
-static struct run *take_run(struct box *b, const char *exec_id)
-{
-    for (struct run **at = &b->runs; *at; at = &(*at)->next) {
-        struct run *run = *at;
-        if (strcmp(run->exec_id, exec_id) == 0) {
-            *at = run->next;
-            return run;
-        }
-    }
-    return NULL;
-}
-
 static int fake_kill(struct cay_provider *p, const char *id, const char *exec_id, int sig,
                      struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct box *b;
+    struct cay_fake_box *b;
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
         r = find_awake(f, id, &b, err);
     if (r < 0)
         return r;
-    struct run *run = take_run(b, exec_id);
+    struct cay_fake_run *run = cay_fake_take_run(b, exec_id);
     if (!run)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_RUNNING",
                            "the execution has ended");
-    end_run(run, sig, CAY_REASON_KILLED);
+    cay_fake_end_run(run, sig, CAY_REASON_KILLED);
     return 0;
 }
 
-static int find_run(struct fake *f, const char *id, const char *exec_id, struct run **out,
+static int find_run(struct fake *f, const char *id, const char *exec_id, struct cay_fake_run **out,
                     struct cay_error *err)
 {
-    struct box *b;
+    struct cay_fake_box *b;
     int r = due_to_fail(f, err);
     if (r == 0)
         r = find_awake(f, id, &b, err);
     if (r < 0)
         return r;
-    for (struct run *run = b->runs; run; run = run->next)
+    for (struct cay_fake_run *run = b->runs; run; run = run->next)
         if (strcmp(run->exec_id, exec_id) == 0) {
             *out = run;
             return 0;
@@ -487,7 +405,7 @@ static int fake_input(struct cay_provider *p, const char *id, const char *exec_i
                       int end_fd, struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct run *run;
+    struct cay_fake_run *run;
     (void)end_fd;
     LOCKED(f);
     int r = find_run(f, id, exec_id, &run, err);
@@ -504,7 +422,7 @@ static int fake_resize(struct cay_provider *p, const char *id, const char *exec_
                        struct cay_window window, struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct run *run;
+    struct cay_fake_run *run;
     (void)window;
     LOCKED(f);
     int r = find_run(f, id, exec_id, &run, err);
@@ -517,7 +435,7 @@ static int fake_executions(struct cay_provider *p, const char *id, struct cay_ar
                            struct cay_strs *out, struct cay_error *err)
 {
     struct fake *f = self(p);
-    struct box *b;
+    struct cay_fake_box *b;
     LOCKED(f);
     int r = due_to_fail(f, err);
     if (r == 0)
@@ -525,7 +443,7 @@ static int fake_executions(struct cay_provider *p, const char *id, struct cay_ar
     if (r < 0)
         return r;
     *out = (struct cay_strs){0};
-    for (struct run *run = b->runs; run; run = run->next)
+    for (struct cay_fake_run *run = b->runs; run; run = run->next)
         cay_strs_push(a, out, cay_arena_strdup(a, run->exec_id));
     return 0;
 }
@@ -594,7 +512,7 @@ size_t cay_provider_fake_count(struct cay_provider *p)
 {
     LOCKED(self(p));
     size_t count = 0;
-    for (struct box *b = self(p)->boxes; b; b = b->next)
+    for (struct cay_fake_box *b = self(p)->boxes; b; b = b->next)
         count++;
     return count;
 }
@@ -602,17 +520,17 @@ size_t cay_provider_fake_count(struct cay_provider *p)
 bool cay_provider_fake_runs(struct cay_provider *p, const char *id)
 {
     LOCKED(self(p));
-    struct box *b = find(self(p), id);
+    struct cay_fake_box *b = find(self(p), id);
     return b && b->entry.running;
 }
 
 void cay_provider_fake_die(struct cay_provider *p, const char *id, const char *reason, bool tell)
 {
     LOCKED(self(p));
-    struct box *b = find(self(p), id);
+    struct cay_fake_box *b = find(self(p), id);
     if (!b)
         return;
-    end_runs(b, 0);
+    cay_fake_end_runs(b, 0);
     set_down(b, reason);
     struct cay_provider_entry *event = tell ? malloc(sizeof *event) : NULL;
     if (!event)
@@ -658,10 +576,10 @@ size_t cay_provider_fake_kept_count(struct cay_provider *p)
 void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *exec_id)
 {
     LOCKED(self(p));
-    struct box *b = find(self(p), id);
-    struct run *run = b ? take_run(b, exec_id) : NULL;
+    struct cay_fake_box *b = find(self(p), id);
+    struct cay_fake_run *run = b ? cay_fake_take_run(b, exec_id) : NULL;
     if (!run)
         return;
     b->oom_kills++;
-    end_run(run, SIGKILL, CAY_REASON_SIGNAL);
+    cay_fake_end_run(run, SIGKILL, CAY_REASON_SIGNAL);
 }
