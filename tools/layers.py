@@ -13,17 +13,18 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-MESSAGES = ["engine/message.h", "init/proto.h"]  # what two programs say to each other
+MESSAGES = ["engine/message.h", "init/proto.h", "file/proto.h"]  # what two programs say to each other
 BELOW = {
     "base": ["model/limits.h"],  # bounds are numbers with names, and all of them stand there
     "model": ["base"],
     "log": ["model", "base"],
     "http": ["model", "base"],
     "store": ["model", "base"],
+    "file": ["model", "base"],
     "provider": [*MESSAGES, "log", "model", "base"],
-    "core": ["store", "provider", "log", "model", "base"],
+    "core": ["store", "provider", "file/proto.h", "log", "model", "base"],
     "api": ["http", "core", "log", "model", "base"],
-    "init": ["log", "model", "base"],
+    "init": ["file/proto.h", "log", "model", "base"],
     "engine": ["init/proto.h", "log", "model", "base"],
     # The programs' own main functions: they start what lies below and have no rules of their own.
     "supervisor": ["engine", "api", "http", "core", "log", "model", "base"],

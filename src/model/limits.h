@@ -66,6 +66,19 @@
 #define CAY_LOG_RATE_BYTES (32 * CAY_MIB) /* a second, past the head */
 #define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
 
+/* files */
+#define CAY_MAX_FILE_CALLS 32  /* at once in one sandbox */
+#define CAY_FILE_CALL_MS 60000 /* of one that moves no data */
+#define CAY_FILE_DATA_MS (24 * 60 * 60 * 1000LL)
+#define CAY_FILE_VERDICT_MS 300000        /* from the end of an upload to its file */
+#define CAY_FILE_DEPTH 256                /* of a tree that is walked */
+#define CAY_FILE_PAGE 1000                /* entries */
+#define CAY_FILE_PAGE_BYTES (1 * CAY_MIB) /* a page ends behind the entry that passes this */
+#define CAY_FILE_FORM_FILES 1000
+#define CAY_FILE_FILTERS 64 /* patterns of each kind */
+#define CAY_FILE_ARCHIVE_ENTRIES 1000000
+#define CAY_FILE_WATCHES 8192 /* directories below one that is watched */
+
 /* HTTP */
 #define CAY_HTTP_HEAD_MAX (32 * CAY_KIB)
 #define CAY_HTTP_HEADERS_MAX 100

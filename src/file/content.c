@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The content of one file: read, written, appended to. */
+#include "file/file.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+
+#define PIECE (1 * CAY_MIB)
+
+/* ---- READ ---- */
+
+static enum cay_file_code open_file(const char *path, int *fd_out, struct stat *st)
+{
+    /* O_NONBLOCK: a pipe that somebody put there must not keep us */
+    CAY_AUTO_FD int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, st) < 0)
+        return cay_file_code(errno);
+    if (S_ISDIR(st->st_mode))
+        return cay_file_code(EISDIR);
+    if (!S_ISREG(st->st_mode))
+        return CAY_FILE_NOT_A_FILE;
+    *fd_out = cay_take_fd(&fd);
+    return CAY_FILE_OK;
+}
+
+static enum cay_file_code hash_file(int fd, struct cay_file_reply *reply)
+{
+    static char buf[CAY_FILE_CHUNK];
+    struct cay_sha256 hash;
+    off_t at = 0;
+    cay_sha256_init(&hash);
+    for (ssize_t n; (n = pread(fd, buf, sizeof buf, at)) != 0; at += n) {
+        if (n < 0)
+            return cay_file_code(errno);
+        cay_sha256_add(&hash, buf, (size_t)n);
+    }
+    cay_sha256_done(&hash, reply->sha256);
+    reply->flags |= CAY_FILE_HAS_SHA256;
+    return CAY_FILE_OK;
+}
+
+/* Files of /proc say that they are empty: what they hold is known when it has been read. */
+static void send_unsized(int fd)
+{
+    static char buf[CAY_FILE_CHUNK];
+    for (ssize_t n; (n = read(fd, buf, sizeof buf)) > 0;)
+        if (!cay_file_put(STDOUT_FILENO, buf, (size_t)n))
+            return;
+}
+
+/* A file that shrinks meanwhile leaves the promise unkept, which is how the reader learns of it. */
+static void send_range(int fd, uint64_t offset, uint64_t length)
+{
+    off_t at = (off_t)offset;
+    while (length > 0) {
+        size_t want = length < PIECE ? (size_t)length : PIECE;
+        ssize_t n = sendfile(STDOUT_FILENO, fd, &at, want);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return;
+        length -= (uint64_t)n;
+    }
+}
+
+static bool says_it_is_empty(int fd, const struct stat *st)
+{
+    char byte;
+    return st->st_size == 0 && pread(fd, &byte, 1, 0) == 1;
+}
+
+enum cay_file_code cay_file_read(const struct cay_file_request *rq, struct cay_file_reply *reply)
+{
+    CAY_AUTO_FD int fd = -1;
+    struct stat st;
+    enum cay_file_code code = open_file(rq->path, &fd, &st);
+    if (code != CAY_FILE_OK)
+        return code;
+    uint64_t size = (uint64_t)st.st_size;
+    bool unsized = says_it_is_empty(fd, &st);
+    reply->info = cay_file_info(&st);
+    if (rq->offset > size || (rq->offset == size && rq->offset > 0))
+        return CAY_FILE_BAD_RANGE;
+    reply->offset = rq->offset;
+    reply->length = unsized                          ? CAY_FILE_UNKNOWN
+                    : rq->length < size - rq->offset ? rq->length
+                                                     : size - rq->offset;
+    if (rq->flags & CAY_FILE_HASH)
+        code = hash_file(fd, reply);
+    if (code != CAY_FILE_OK)
+        return code;
+    cay_file_answer(reply, CAY_FILE_OK);
+    if (unsized)
+        send_unsized(fd);
+    else
+        send_range(fd, reply->offset, reply->length);
+    return CAY_FILE_OK;
+}
+
+enum cay_file_code cay_file_stat(const struct cay_file_request *rq, struct cay_file_reply *reply)
+{
+    char target[CAY_MAX_PATH + 1];
+    struct stat st;
+    ssize_t len = 0;
+    if (lstat(rq->path, &st) < 0)
+        return cay_file_code(errno);
+    reply->info = cay_file_info(&st);
+    if (S_ISLNK(st.st_mode)) {
+        len = readlink(rq->path, target, sizeof target);
+        if (len < 0 || len > CAY_MAX_PATH)
+            return cay_file_code(len < 0 ? errno : ENAMETOOLONG);
+        reply->length = (uint64_t)len;
+        if (stat(rq->path, &st) == 0) {
+            reply->target = cay_file_info(&st);
+            reply->flags |= CAY_FILE_HAS_TARGET;
+        }
+    }
+    if (rq->flags & CAY_FILE_HASH) {
+        CAY_AUTO_FD int fd = -1;
+        enum cay_file_code code = open_file(rq->path, &fd, &st);
+        if (code == CAY_FILE_OK)
+            code = hash_file(fd, reply);
+        if (code != CAY_FILE_OK)
+            return code;
+    }
+    cay_file_answer(reply, CAY_FILE_OK);
+    (void)cay_file_put(STDOUT_FILENO, target, (size_t)len); /* who does not read it is gone */
+    return CAY_FILE_OK;
+}
+
+/* ---- WRITE ---- */
+
+static enum cay_file_code add_hashed(const struct cay_file_request *rq, struct cay_draft *d)
+{
+    static char buf[CAY_FILE_CHUNK];
+    for (;;) {
+        ssize_t n = read(STDIN_FILENO, buf, sizeof buf);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? cay_file_code(errno) : CAY_FILE_OK;
+        enum cay_file_code code = cay_draft_add(d, buf, (size_t)n);
+        if (code == CAY_FILE_OK && rq->limit_bytes && d->bytes > rq->limit_bytes)
+            code = CAY_FILE_TOO_LARGE;
+        if (code != CAY_FILE_OK)
+            return code;
+    }
+}
+
+/* Pages go from the pipe to the file as they are. */
+static enum cay_file_code add_all(const struct cay_file_request *rq, struct cay_draft *d)
+{
+    while (!d->hashing) {
+        ssize_t n = splice(STDIN_FILENO, NULL, d->fd, NULL, PIECE, SPLICE_F_MOVE);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EINVAL && d->bytes == 0)
+            break; /* no pipe, or a file system that does not take it */
+        if (n <= 0)
+            return n < 0 ? cay_file_code(errno) : CAY_FILE_OK;
+        d->bytes += (uint64_t)n;
+        if (rq->limit_bytes && d->bytes > rq->limit_bytes)
+            return CAY_FILE_TOO_LARGE;
+    }
+    return add_hashed(rq, d);
+}
+
+/* The end of the data is the end of the file only if its sender says so. */
+static enum cay_file_code check_whole(const struct cay_file_request *rq, uint64_t bytes)
+{
+    char commit;
+    if (rq->size != CAY_FILE_UNKNOWN && bytes != rq->size)
+        return CAY_FILE_INCOMPLETE;
+    if ((rq->flags & CAY_FILE_COMMIT) && !cay_file_get(CAY_FILE_COMMIT_FD, &commit, 1))
+        return CAY_FILE_INCOMPLETE;
+    return CAY_FILE_OK;
+}
+
+enum cay_file_code cay_file_write(const struct cay_file_request *rq, struct cay_file_reply *reply)
+{
+    CAY_AUTO_DRAFT struct cay_draft d;
+    enum cay_file_code code = cay_draft_begin(rq, rq->path, &d);
+    if (code == CAY_FILE_OK)
+        code = add_all(rq, &d);
+    if (code == CAY_FILE_OK)
+        code = check_whole(rq, d.bytes);
+    return code == CAY_FILE_OK ? cay_draft_finish(rq, &d, reply) : code;
+}
+
+/* ---- APPEND ---- */
+
+/* A place that may not exist yet, and must not be made when the data does not come. */
+static enum cay_file_code open_end(const struct cay_file_request *rq, struct cay_place *p,
+                                   struct cay_draft *d)
+{
+    enum cay_file_code code = cay_place_open(rq->path, CAY_PLACE_PARENTS | CAY_PLACE_FOLLOW, p);
+    if (code != CAY_FILE_OK)
+        return code;
+    const int how = O_WRONLY | O_APPEND | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC;
+    const mode_t mode = rq->mode & CAY_FILE_MODE ? rq->mode & 07777 : 0666;
+    d->fd = openat(p->dir_fd, p->name, how);
+    if (d->fd < 0 && errno == ENOENT) {
+        d->fd = openat(p->dir_fd, p->name, how | O_CREAT | O_EXCL, mode);
+        d->existed = false;
+    }
+    if (d->fd < 0 || fstat(d->fd, &d->old) < 0)
+        return cay_file_code(errno);
+    return S_ISREG(d->old.st_mode) ? CAY_FILE_OK : CAY_FILE_NOT_A_FILE;
+}
+
+/* What was appended goes, unless others have appended since. */
+static void take_back(const struct cay_place *p, const struct cay_draft *d)
+{
+    struct stat now;
+    if (d->fd < 0 || fstat(d->fd, &now) < 0 ||
+        (uint64_t)now.st_size != (uint64_t)d->old.st_size + d->bytes)
+        return;
+    (void)!ftruncate(d->fd, d->old.st_size);
+    if (!d->existed && d->old.st_size == 0)
+        (void)unlinkat(p->dir_fd, p->name, 0);
+}
+
+enum cay_file_code cay_file_append(const struct cay_file_request *rq, struct cay_file_reply *reply)
+{
+    CAY_AUTO_PLACE struct cay_place p;
+    struct cay_draft d = {.fd = -1, .existed = true, .hashing = true, .place.dir_fd = -1};
+    CAY_AUTO_FD int fd = -1;
+    struct stat st;
+    enum cay_file_code code = open_end(rq, &p, &d);
+    fd = d.fd;
+    if (code == CAY_FILE_OK)
+        code = add_hashed(rq, &d); /* splice does not append */
+    if (code == CAY_FILE_OK)
+        code = check_whole(rq, d.bytes);
+    if (code == CAY_FILE_OK && (fdatasync(fd) < 0 || fstat(fd, &st) < 0))
+        code = cay_file_code(errno);
+    if (code != CAY_FILE_OK) {
+        int saved = errno;
+        take_back(&p, &d);
+        cay_place_undo(&p);
+        errno = saved;
+        return code;
+    }
+    reply->info = cay_file_info(&st);
+    reply->flags = d.existed ? 0 : CAY_FILE_CREATED;
+    return CAY_FILE_OK;
+}
