@@ -80,6 +80,7 @@ format:
 install: build
 	install -D -m 0755 build/cay $(DESTDIR)$(PREFIX)/bin/cay
 	install -D -m 0755 build/cay-init $(DESTDIR)$(PREFIX)/libexec/cay/cay-init
+	install -D -m 0755 build/cay-file $(DESTDIR)$(PREFIX)/libexec/cay/cay-file
 	install -D -m 0755 tools/image-build $(share)/tools/image-build
 	install -d $(share)/recipes
 	install -m 0644 recipes/* $(share)/recipes/

@@ -25,41 +25,42 @@ void cay_engine_crash(const char *point, const char *id)
 }
 
 /* Beside the program, or where `make install` puts it. */
-static int open_init_program(struct cay_error *err)
+static int open_program(const char *program, struct cay_error *err)
 {
-    static const char *const places[] = {"cay-init", "../libexec/cay/cay-init"};
+    static const char *const places[] = {"", "../libexec/cay/"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 64);
     self[n > 0 ? n : 0] = 0;
     char *name = strrchr(self, '/');
     for (size_t i = 0; name && i < CAY_COUNT(places); i++) {
-        cay_str_copy(name + 1, (size_t)(self + sizeof self - name - 1), places[i]);
+        (void)snprintf(name + 1, (size_t)(self + sizeof self - name - 1), "%s%s", places[i],
+                       program);
         int fd = open(self, O_RDONLY | O_CLOEXEC);
         if (fd >= 0)
             return fd;
     }
-    return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot find cay-init beside the program");
+    return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot find %s beside the program", program);
 }
 
 /* Sandboxes run it from sealed memory: no path and no file of the host is in sight in there. */
-static int load_init(struct cay_engine *e, struct cay_error *err)
+static int load(const char *program, int *fd_out, struct cay_error *err)
 {
-    CAY_AUTO_FD int file = open_init_program(err);
+    CAY_AUTO_FD int file = open_program(program, err);
     if (file < 0)
         return file;
-    CAY_AUTO_FD int fd = memfd_create("cay-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CAY_AUTO_FD int fd = memfd_create(program, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct stat st;
     if (fd < 0 || fstat(file, &st) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load cay-init");
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load %s", program);
     for (off_t done = 0; done < st.st_size;)
         if (sendfile(fd, file, &done, (size_t)(st.st_size - done)) <= 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load cay-init");
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load %s", program);
     /* Not readable: then the kernel counts pid 1's memory to the host's user namespace, and root
      * inside gets nothing of /proc/1. */
     if (fchmod(fd, 0111) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot seal cay-init");
-    e->init_fd = cay_take_fd(&fd);
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot seal %s", program);
+    *fd_out = cay_take_fd(&fd);
     return 0;
 }
 
@@ -120,7 +121,8 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
         .disk = {.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1},
         .images_fd = -1,
         .ids_fd = -1,
-        .init_fd = -1};
+        .init_fd = -1,
+        .file_fd = -1};
     (void)read_line(AT_FDCWD, "/proc/sys/kernel/random/boot_id", e->boot_id, sizeof e->boot_id);
     /* Descriptors of directories must come from the namespace in which they are mounted from. */
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
@@ -132,7 +134,9 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
     if (r == 0)
         r = cay_berth_open_ids(&e->ids_fd, err);
     if (r == 0)
-        r = load_init(e, err);
+        r = load("cay-init", &e->init_fd, err);
+    if (r == 0)
+        r = load("cay-file", &e->file_fd, err);
     if (r == 0)
         r = cay_seccomp_build(&e->seccomp, err);
     if (r == 0)

@@ -18,6 +18,7 @@ struct cay_engine {
     int images_fd;     /* the image store */
     int ids_fd;        /* see berth.h */
     int init_fd;       /* cay-init, a sealed memfd */
+    int file_fd;       /* cay-file, the same */
     char instance[17]; /* of the data directory: names our cgroups */
     char boot_id[37];
     struct cay_disk disk;

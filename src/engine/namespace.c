@@ -121,13 +121,15 @@ static int raise_fd(int fd)
     return fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
 }
 
-/* 0-2 become /dev/null, then the socket and the lock on the id range; the rest goes with exec. */
-static int arrange_descriptors(int listen_fd, int lock_fd, struct cay_error *err)
+/* 0-2 become /dev/null, then the socket, the lock on the id range and cay-file; the rest goes with
+ * exec. */
+static int arrange_descriptors(int listen_fd, int lock_fd, int file_fd, struct cay_error *err)
 {
     int null = raise_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
-    int listener = raise_fd(listen_fd), lock = raise_fd(lock_fd);
+    int listener = raise_fd(listen_fd), lock = raise_fd(lock_fd), file = raise_fd(file_fd);
     if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
-        dup2(listener, CAY_INIT_LISTEN_FD) < 0 || dup2(lock, CAY_INIT_LOCK_FD) < 0)
+        dup2(listener, CAY_INIT_LISTEN_FD) < 0 || dup2(lock, CAY_INIT_LOCK_FD) < 0 ||
+        dup2(file, CAY_INIT_FILE_FD) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot arrange descriptors");
     return 0;
 }
@@ -154,7 +156,7 @@ static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p)
     if (r == 0)
         r = give_up_rights(plan, &err);
     if (r == 0)
-        r = arrange_descriptors(plan->listen_fd, plan->berth.lock_fd, &err);
+        r = arrange_descriptors(plan->listen_fd, plan->berth.lock_fd, plan->engine->file_fd, &err);
     if (r == 0) {
         (void)syscall(SYS_execveat, init, "", argv, env, AT_EMPTY_PATH);
         cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot start cay-init");

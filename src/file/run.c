@@ -2,6 +2,7 @@
 /* Which operation was asked for. */
 #include "file/file.h"
 #include <errno.h>
+#include <signal.h>
 
 static const struct cay_file_op_table ops[CAY_FILE_OPS] = {
     [CAY_FILE_READ] = {cay_file_read, true},      [CAY_FILE_WRITE] = {cay_file_write, false},
@@ -28,6 +29,7 @@ int cay_file_main(int argc, char **argv)
     struct cay_file_reply reply = {0};
     enum cay_file_code code = CAY_FILE_BAD_REQUEST;
     errno = 0;
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that grows too large is an error to tell of */
     if (cay_file_decode(argc, argv, &rq, lists, CAY_COUNT(lists))) {
         code = enter(&rq);
         if (code == CAY_FILE_OK)

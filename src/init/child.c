@@ -129,7 +129,7 @@ static const char **split_words(const struct cay_child *c)
     return words[0][0] && words[1][0] == '/' && words[2][0] ? env : NULL;
 }
 
-static void raise_oom_score(void)
+void cay_child_goes_first(void)
 {
     CAY_AUTO_FD int fd =
         open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -165,7 +165,7 @@ void cay_child_run(const struct cay_child *c)
     place_fds(c);
     if (cay_caps_raise() < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
-    raise_oom_score();
+    cay_child_goes_first();
     const struct rlimit file = {c->file_bytes, c->file_bytes};
     if (setrlimit(RLIMIT_FSIZE, &file) < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);

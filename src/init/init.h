@@ -89,6 +89,11 @@ struct cay_job {
     struct cay_stdin in;
 };
 
+struct cay_file_call {
+    pid_t pid; /* 0: free */
+    int64_t kill_at_ms;
+};
+
 struct cay_init {
     int epoll_fd, signal_fd;
     int64_t now_ms; /* of this turn */
@@ -99,6 +104,8 @@ struct cay_init {
     uint64_t file_bytes; /* RLIMIT_FSIZE of whatever is started */
     struct cay_conn conns[CAY_INIT_CONNS];
     struct cay_job jobs[CAY_INIT_JOBS];
+    bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
+    struct cay_file_call files[CAY_MAX_FILE_CALLS];
     _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
     char chunk[CAY_LOG_BLOCK];
 };
@@ -140,6 +147,14 @@ struct cay_child {
     uint64_t file_bytes;
 };
 void cay_child_run(const struct cay_child *c) CAY_NORETURN;
+void cay_child_goes_first(void); /* when memory is out */
+
+/* file.c */
+struct cay_init_reply cay_file_start(struct cay_init *in, const struct cay_init_request *req,
+                                     const int *fds);
+void cay_file_reaped(struct cay_init *in, pid_t pid);
+void cay_file_timers(struct cay_init *in);
+int64_t cay_file_next_ms(const struct cay_init *in);
 
 /* caps.c */
 int cay_caps_become_init(void); /* own uid, few capabilities, nothing of others in reach */

@@ -33,6 +33,16 @@ static bool exec_is_sound(const struct cay_init_request *req, size_t msg_len, un
            req->log_head_bytes <= LOG_CAP_MAX && req->log_tail_bytes <= LOG_CAP_MAX;
 }
 
+static bool file_is_sound(const struct cay_init_request *req, size_t msg_len, unsigned fd_count)
+{
+    const uint32_t known = CAY_INIT_HAS_STDIN | CAY_INIT_HAS_END;
+    unsigned want = 1 + !!(req->flags & CAY_INIT_HAS_STDIN) + !!(req->flags & CAY_INIT_HAS_END);
+    return !(req->flags & ~known) && fd_count == want &&
+           msg_len == sizeof *req + (size_t)req->strings_len && req->argc >= 1 &&
+           req->argc <= CAY_FILE_ARGS && req->envc == 0 && req->timeout_ms >= 1 &&
+           req->timeout_ms <= CAY_FILE_DATA_MS;
+}
+
 enum cay_init_result cay_init_check(const struct cay_init_request *req, size_t msg_len,
                                     unsigned fd_count)
 {
@@ -47,6 +57,9 @@ enum cay_init_result cay_init_check(const struct cay_init_request *req, size_t m
         break;
     case CAY_INIT_EXEC:
         sound = named && exec_is_sound(req, msg_len, fd_count);
+        break;
+    case CAY_INIT_FILE:
+        sound = file_is_sound(req, msg_len, fd_count);
         break;
     case CAY_INIT_KILL:
         sound = named && req->signal >= 1 && req->signal <= 64;

@@ -24,6 +24,8 @@
 #define CAY_INIT_LISTEN_FD 3
 /* Held for its lock on the id range only: pid 1 keeps it open and never looks at it. */
 #define CAY_INIT_LOCK_FD 4
+/* cay-file, a sealed memfd. A pid 1 that is older than that has none, and refuses FILE. */
+#define CAY_INIT_FILE_FD 5
 
 enum cay_init_op {
     CAY_INIT_PING = 1,
@@ -33,6 +35,7 @@ enum cay_init_op {
     CAY_INIT_LIST = 5,   /* ids of the executions that run: answer carries them as strings */
     CAY_INIT_INPUT = 6,  /* bytes for the stdin of an execution: descriptors are input [end] */
     CAY_INIT_RESIZE = 7, /* the terminal of an execution */
+    CAY_INIT_FILE = 8,   /* starts cay-file, which answers by its own pipe */
 };
 
 enum {
@@ -43,11 +46,14 @@ enum {
     /* INPUT: at the input's end stdin is closed (a terminal gets its end-of-file character), if
      * there is a byte in `end`: without it the writer did not come to its end. */
     CAY_INIT_CLOSE = 16,
+    CAY_INIT_HAS_END = 32, /* FILE: the last descriptor is its CAY_FILE_COMMIT_FD */
 };
 
 /* EXEC: descriptors are [memfd of strings] log [stdin].
  * strings: user, cwd, argc × argv, envc × "K=V", each with its NUL. An empty user or cwd is
  * 400-able and never sent. argv[0] is looked up in PATH of the given environment. */
+/* FILE: descriptors are stdout [stdin] [end], pipes all. strings: user, argc × argv. After
+ * timeout_ms it is killed. */
 struct cay_init_request {
     uint32_t version;
     uint32_t op;

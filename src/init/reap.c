@@ -92,6 +92,8 @@ void cay_reap(struct cay_init *in)
             return;
         }
         struct cay_job *job = by_pid(in, pid);
+        if (!job)
+            cay_file_reaped(in, pid);
         if (job && job->state == CAY_JOB_STARTING)
             cay_job_status(in, job); /* it may have told why; then it was no execution */
         if (job && job->state == CAY_JOB_RUNNING && job->pid == pid)
@@ -165,6 +167,7 @@ void cay_reap_timers(struct cay_init *in)
     for (size_t i = 0; i < CAY_INIT_JOBS; i++)
         if (in->jobs[i].state != CAY_JOB_FREE)
             job_timers(in, &in->jobs[i]);
+    cay_file_timers(in);
     if (in->stopping)
         finish_stop(in);
 }
@@ -177,6 +180,7 @@ static int64_t earlier(int64_t a, int64_t b)
 int64_t cay_reap_next_ms(const struct cay_init *in)
 {
     int64_t next = in->reap_more ? in->now_ms : in->accept_at_ms;
+    next = earlier(next, cay_file_next_ms(in));
     for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
         const struct cay_job *job = &in->jobs[i];
         if (job->state == CAY_JOB_FREE)

@@ -122,6 +122,8 @@ static void serve(struct cay_init *in, struct cay_conn *c, size_t len, const int
         reply = cay_input_resize(in, req);
     else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_PING)
         reply.pid = getpid();
+    else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_FILE)
+        reply = cay_file_start(in, req, fds);
     else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_EXEC) {
         reply = cay_job_start(in, req, fds, (int)(c - in->conns));
         if (reply.result == CAY_INIT_OK) {

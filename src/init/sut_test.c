@@ -24,6 +24,21 @@
 
 #define WAIT_MS 20000 /* a failure, not a pace */
 
+/* cay-file lies beside cay-init. */
+static void place_file(void)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s", getenv("CAY_INIT"));
+    char *slash = strrchr(path, '/');
+    if (slash)
+        (void)snprintf(slash, sizeof path - (size_t)(slash - path), "/cay-file");
+    int fd = open(path, O_RDONLY);
+    if (fd >= 0 && fd != CAY_INIT_FILE_FD) {
+        (void)dup2(fd, CAY_INIT_FILE_FD);
+        (void)close(fd);
+    }
+}
+
 static CAY_NORETURN void enter(int listen_fd, int go_fd)
 {
     char c;
@@ -38,6 +53,7 @@ static CAY_NORETURN void enter(int listen_fd, int go_fd)
         chdir("/") < 0)
         _exit(91);
     (void)close_range(4, ~0U, 0);
+    place_file();
     (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     char *const argv[] = {(char *)(uintptr_t) "cay-init", NULL}, *const env[] = {NULL};
     (void)execve(getenv("CAY_INIT"), argv, env);
