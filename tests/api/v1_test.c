@@ -72,8 +72,7 @@ static const struct {
      NULL},
     {"a grace of hours", "POST /api/v1/sandbox/box/stop", "{\"graceMs\":1e9}", 400,
      "VALIDATION_ERROR", "graceMs"},
-    {"keeping a volume", "DELETE /api/v1/sandbox/box?preserveVolume=true", NULL, 501, "UNSUPPORTED",
-     NULL},
+    {"a copy elsewhere", "DELETE /api/v1/sandbox/box?sync=true", NULL, 501, "UNSUPPORTED", NULL},
 };
 
 TEST(v1_answers_bad_requests)

@@ -2,6 +2,7 @@
 /* /api/v1: sandboxes, made, shown, moved and removed. */
 #include "api/v1/v1.h"
 #include "model/limits.h"
+#include <string.h>
 
 static int answer(struct cay_req *req, struct cay_resp *resp, int status,
                   const struct cay_sandbox *sb)
@@ -27,7 +28,7 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 
     int r = cay_req_decode_query(req, create_fields, &q, err);
     if (r == 0)
-        r = cay_v1_decode_spec(req, &spec, err);
+        r = cay_v1_decode_spec(req, &spec, NULL, err);
     if (r < 0)
         return r;
     r = q.wait ? cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err)
@@ -38,10 +39,24 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     return answer(req, resp, q.wait ? 201 : 202, &sb);
 }
 
+struct get_query {
+    bool resume;
+};
+
+static const struct cay_field get_fields[] = {
+    CAY_FIELD_BOOL(struct get_query, resume, "resume"),
+    CAY_FIELD_END,
+};
+
 static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
+    struct get_query q = {0};
     struct cay_sandbox sb;
-    int r = cay_core_get(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
+    const char *id = cay_req_param(req, "id");
+    int r = cay_req_decode_query(req, get_fields, &q, err);
+    if (r == 0)
+        r = q.resume ? cay_core_wake(req->core, req->owner, id, req->arena, &sb, err)
+                     : cay_core_get(req->core, req->owner, id, req->arena, &sb, err);
     return r < 0 ? r : answer(req, resp, 200, &sb);
 }
 
@@ -141,11 +156,14 @@ static int stop(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 }
 
 struct delete_query {
-    bool preserve_volume, sync;
+    const char *preserve_volume; /* absent is neither of both */
+    bool sync;
 };
 
+static const char *const truths[] = {"true", "1", "false", "0", NULL};
+
 static const struct cay_field delete_fields[] = {
-    CAY_FIELD_BOOL(struct delete_query, preserve_volume, "preserveVolume"),
+    CAY_FIELD_STR(struct delete_query, preserve_volume, "preserveVolume", .choices = truths),
     CAY_FIELD_BOOL(struct delete_query, sync, "sync"),
     CAY_FIELD_END,
 };
@@ -153,20 +171,24 @@ static const struct cay_field delete_fields[] = {
 static int delete (struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct delete_query q = {0};
+    enum cay_workspace workspace = CAY_WORKSPACE_AS_IT_IS;
     struct cay_sandbox sb;
     int r = cay_req_decode_query(req, delete_fields, &q, err);
-    if (r == 0 && (q.preserve_volume || q.sync))
-        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "%s is not available yet",
-                     q.sync ? "sync" : "preserveVolume");
+    if (r == 0 && q.sync)
+        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "sync is not available yet");
+    if (q.preserve_volume)
+        workspace = strchr("t1", q.preserve_volume[0]) ? CAY_WORKSPACE_KEPT : CAY_WORKSPACE_GONE;
     if (r == 0)
-        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), CAY_WORKSPACE_AS_IT_IS,
-                            req->arena, &sb, err);
+        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), workspace, req->arena,
+                            &sb, err);
     if (r < 0)
         return r;
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     cay_jw_str(w, "id", sb.id);
     cay_jw_str(w, "status", cay_state_name(sb.state));
+    if (sb.keeps[0])
+        cay_jw_str(w, "volumeId", sb.keeps);
     cay_jw_object_end(w);
     return 0;
 }

@@ -148,6 +148,29 @@ static void shape_now(struct cay_json_writer *w, struct cay_core *core,
     }
 }
 
+/* Whose files it began with, and which volume is or would be its workspace. */
+static void shape_files(struct cay_json_writer *w, const struct cay_sandbox *sb)
+{
+    const char *from = sb->spec.from;
+    char own[CAY_ID_SIZE];
+    cay_id_volume(own, sb->id);
+    cay_jw_str(w, "volumeId", sb->spec.volume ? sb->spec.volume : own);
+    if (from && cay_id_is_snapshot(from)) {
+        cay_jw_object(w, "source");
+        cay_jw_str(w, "type", "snapshot");
+        cay_jw_str(w, "id", from);
+        cay_jw_object_end(w);
+    } else {
+        cay_jw_null(w, "source");
+    }
+    cay_jw_str(w, "forkedFrom", from && cay_id_is_sandbox(from) ? from : NULL);
+    cay_jw_str(w, "forkMethod", sb->copied.method);
+    if (sb->copied.method)
+        cay_jw_int(w, "forkMs", sb->copied.ms);
+    else
+        cay_jw_null(w, "forkMs");
+}
+
 static void shape_links(struct cay_json_writer *w, const char *id)
 {
     static const struct {
@@ -177,6 +200,7 @@ void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay
     cay_jw_str(w, "accountId", sb->account_id);
     cay_jw_str(w, "server", sb->server);
     shape_spec(w, core, &sb->spec);
+    shape_files(w, sb);
     cay_jw_time(w, "createdAt", sb->created_at_ms);
     cay_jw_time(w, "startedAt", sb->started_at_ms);
     cay_jw_time(w, "updatedAt", sb->updated_at_ms);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The body of a create. What later issues bring is known by name and refused by it: a field that is
- * taken and does not hold would be a lie. Fields of foreign clients that change nothing are taken.
+/* The body of a create or a fork. What later issues bring is known by name and refused by it: a
+ * field that is taken and does not hold would be a lie. Fields of foreign clients that change
+ * nothing are taken.
  */
 #include "api/v1/v1.h"
 #include "model/limits.h"
@@ -11,21 +12,37 @@
 #define BEYOND 1e9 /* every host: what it can give core knows, and says */
 
 struct create_body {
-    const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track;
+    const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track, *volume;
+    const char *source_type, *source_id, *snapshot_id;
     const struct cay_json *start;
     double cpu_cores, vcpus, memory_gb, disk_gb;    /* 0: absent */
     int64_t gpu_count, timeout_minutes, timeout_ms; /* times: -1 absent */
     bool network_access, persistent, stop_when_start_ends;
     struct cay_pairs env, tags;
     struct cay_strs labels;
-    const struct cay_json *source, *volume, *secrets, *ports, *network_policy, *ready_when, *lease,
-        *isolation;
+    const struct cay_json *secrets, *ports, *network_policy, *ready_when, *lease, *isolation;
+    int64_t count; /* of forks; 0: absent */
+    const struct cay_json *execution_id;
 };
 
 #define BODY struct create_body
 
 static const struct cay_field resource_fields[] = {
     CAY_FIELD_NUM(BODY, vcpus, "vcpus", .min = 0.1, .max = 64),
+    CAY_FIELD_END,
+};
+
+static const char *const source_types[] = {"git", "tarball", "snapshot", NULL};
+
+static const struct cay_field source_fields[] = {
+    CAY_FIELD_STR(BODY, source_type, "type", .choices = source_types),
+    CAY_FIELD_STR(BODY, source_id, "id", .max_len = 64),
+    CAY_FIELD_STR(BODY, snapshot_id, "snapshotId", .max_len = 64),
+    CAY_FIELD_SKIP("url"),
+    CAY_FIELD_SKIP("revision"),
+    CAY_FIELD_SKIP("depth"),
+    CAY_FIELD_SKIP("username"),
+    CAY_FIELD_SKIP("password"),
     CAY_FIELD_END,
 };
 
@@ -55,8 +72,10 @@ static const struct cay_field fields[] = {
     CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),
     CAY_FIELD_STR(BODY, team_id, "teamId", .max_len = 1024),
     CAY_FIELD_STR(BODY, track, "track", .max_len = 64),
-    CAY_FIELD_ANY(BODY, source, "source"),
-    CAY_FIELD_ANY(BODY, volume, "volume"),
+    CAY_FIELD_SUB("source", source_fields),
+    CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),
+    CAY_FIELD_INT(BODY, count, "count", .min = 1, .max = CAY_MAX_FORKS),
+    CAY_FIELD_ANY(BODY, execution_id, "executionId"),
     CAY_FIELD_ANY(BODY, secrets, "secrets"),
     CAY_FIELD_ANY(BODY, ports, "ports"),
     CAY_FIELD_ANY(BODY, network_policy, "networkPolicy"),
@@ -94,10 +113,9 @@ static int refuse_later_ones(const struct create_body *body, struct cay_error *e
         const struct cay_json *value;
         const char *field;
     } later[] = {
-        {body->source, "source"},        {body->volume, "volume"},
         {body->secrets, "secrets"},      {body->network_policy, "networkPolicy"},
         {body->ready_when, "readyWhen"}, {body->lease, "leaseSeconds"},
-        {body->isolation, "isolation"},
+        {body->isolation, "isolation"},  {body->execution_id, "executionId"},
     };
     if (body->ports && body->ports->kind != CAY_JSON_ARRAY && body->ports->kind != CAY_JSON_NULL)
         return cay_fail_field(err, "ports", "ports must be an array of numbers");
@@ -223,35 +241,90 @@ static int set_start(struct cay_arena *a, const struct create_body *body, struct
     return r;
 }
 
-int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err)
+/* Where its files come from. An image that is not named is then the snapshot's. */
+static int set_source(const struct create_body *body, bool fork, struct cay_spec *spec,
+                      struct cay_error *err)
 {
-    struct create_body body = {
-        .network_access = spec->network_access, .timeout_minutes = -1, .timeout_ms = -1};
+    const char *id = body->snapshot_id ? body->snapshot_id : body->source_id;
+    spec->volume = body->volume;
+    if (!body->source_type && !id)
+        return 0;
+    if (fork)
+        return cay_fail_field(err, "source", "a fork begins with the files of its sandbox");
+    if (!body->source_type)
+        return cay_fail_field(err, "source.type", "source.type is required");
+    if (strcmp(body->source_type, "snapshot") != 0) {
+        int r = cay_fail(err, CAY_ERR_UNSUPPORTED, "source is not available yet");
+        cay_str_copy(err->field, sizeof err->field, "source");
+        return r;
+    }
+    if (!id)
+        return cay_fail_field(err, "source.id", "source.id is required");
+    spec->from = id;
+    spec->image = body->image;
+    return 0;
+}
+
+/* What is there before is what an absent field stands for. */
+static struct create_body body_of(const struct cay_spec *spec)
+{
+    return (struct create_body){
+        .network_access = spec->network_access,
+        .persistent = spec->persistent,
+        .stop_when_start_ends = spec->stop_when_start_ends,
+        .gpu_count = spec->gpu_count,
+        .env = spec->env,
+        .labels = spec->labels,
+        .tags = spec->tags,
+        .user = spec->user,
+        .workdir = spec->workdir,
+        .team_id = spec->team_id,
+        .timeout_minutes = -1,
+        .timeout_ms = -1,
+    };
+}
+
+static void set_rest(const struct create_body *body, struct cay_spec *spec)
+{
+    if (body->timeout_ms >= 0)
+        spec->timeout_ms = body->timeout_ms;
+    else if (body->timeout_minutes >= 0)
+        spec->timeout_ms = body->timeout_minutes * 60000;
+    spec->name = body->name;
+    spec->gpu_count = (uint32_t)body->gpu_count;
+    spec->network_access = body->network_access;
+    spec->persistent = body->persistent;
+    spec->stop_when_start_ends = body->stop_when_start_ends;
+    spec->env = body->env;
+    spec->labels = body->labels;
+    spec->tags = body->tags;
+    spec->user = body->user;
+    spec->workdir = body->workdir;
+    spec->team_id = body->team_id;
+}
+
+int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
+                       struct cay_error *err)
+{
+    struct create_body body = body_of(spec);
     int r = cay_req_decode(req, fields, &body, err);
+    if (r == 0 && !count_out && (body.count || body.execution_id))
+        r = cay_fail_field(err, body.count ? "count" : "executionId", "unknown field %s",
+                           body.count ? "count" : "executionId");
     if (r == 0)
         r = refuse_later_ones(&body, err);
     if (r == 0)
         r = set_image(&body, spec, err);
+    if (r == 0)
+        r = set_source(&body, count_out != NULL, spec, err);
     if (r == 0)
         r = set_sizes(&body, spec, err);
     if (r == 0)
         r = set_start(req->arena, &body, spec, err);
     if (r < 0)
         return r;
-    if (body.timeout_ms >= 0)
-        spec->timeout_ms = body.timeout_ms;
-    else if (body.timeout_minutes >= 0)
-        spec->timeout_ms = body.timeout_minutes * 60000;
-    spec->name = body.name;
-    spec->gpu_count = (uint32_t)body.gpu_count;
-    spec->network_access = body.network_access;
-    spec->persistent = body.persistent;
-    spec->stop_when_start_ends = body.stop_when_start_ends;
-    spec->env = body.env;
-    spec->labels = body.labels;
-    spec->tags = body.tags;
-    spec->user = body.user;
-    spec->workdir = body.workdir;
-    spec->team_id = body.team_id;
+    set_rest(&body, spec);
+    if (count_out)
+        *count_out = body.count;
     return 0;
 }

@@ -7,10 +7,12 @@
 
 extern const struct cay_route cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[],
     cay_v1_input_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
-    cay_v1_health_routes[];
+    cay_v1_health_routes[], cay_v1_kept_routes[];
 
-/* spec.c: bodies to specs. The spec comes with its defaults. */
-int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err);
+/* spec.c: bodies to specs. The spec comes with its defaults. count_out is for forks, NULL for a
+ * create; 0 when the body names none. */
+int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
+                       struct cay_error *err);
 /* A command: a string for the shell, or an array. text_out is NULL for an array. */
 int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
                           struct cay_strs *argv_out, const char **text_out, struct cay_error *err);
