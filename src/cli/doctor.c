@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay doctor, cay version: how are we, and who. */
+/* cay doctor, cay version: how are we, and who. What is tried stands in doctor_*.c. */
+#include "cli/doctor.h"
 #include "cli/output.h"
 #include "cli/remote.h"
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 static void print_row(const char *what, const char *verdict, const char *detail)
 {
     CAY_AUTO_BUF struct cay_buf line = {0};
-    cay_buf_addf(&line, "%-10s %-10s ", what, verdict);
+    cay_buf_addf(&line, "%-20s %-10s ", what, verdict);
     cay_output_clean(&line, detail);
     printf("%.*s\n", (int)line.len, line.data);
 }
@@ -66,58 +66,136 @@ static int get_health(struct cay_cli *cli, const struct cay_json **out, struct c
     return 0;
 }
 
-static void check_here(struct cay_arena *a)
+struct doctor_options {
+    struct cay_remote_options remote;
+    struct cay_place place;
+};
+
+static const struct cay_probe *const tables[] = {cay_doctor_limits, cay_doctor_kernel,
+                                                 cay_doctor_cgroups, cay_doctor_files};
+
+static const char *const verdicts[] = {
+    [CAY_FINE] = "ok", [CAY_NOTED] = "note", [CAY_UNTRIED] = "untried", [CAY_LACKING] = "missing"};
+
+struct findings {
+    struct cay_json_writer *json; /* NULL: to people, as it comes */
+    int fatal, lacking, untried;
+};
+
+static void tell(struct findings *f, const struct cay_probe *p, const struct cay_found *found)
 {
-    struct utsname un;
-    int major = 0, minor = 0;
-    if (geteuid() == 0)
-        print_row("root", "ok", "");
-    else
-        print_row("root", "note", "not root: `cay serve` with the native engine needs it");
-    if (uname(&un) < 0 || sscanf(un.release, "%d.%d", &major, &minor) != 2)
+    bool lacking = found->verdict == CAY_LACKING;
+    f->fatal += lacking && p->needed;
+    f->lacking += lacking && !p->needed;
+    f->untried += found->verdict == CAY_UNTRIED;
+    if (f->json) {
+        cay_jw_object(f->json, NULL);
+        cay_jw_str(f->json, "what", p->what);
+        cay_jw_str(f->json, "status", verdicts[found->verdict]);
+        cay_jw_bool(f->json, "needed", p->needed);
+        cay_jw_str(f->json, "detail", found->detail);
+        cay_jw_str(f->json, "lost", lacking ? p->lost : NULL);
+        cay_jw_str(f->json, "fix", lacking ? p->fix : NULL);
+        cay_jw_object_end(f->json);
         return;
-    bool new_enough = major > 5 || (major == 5 && minor >= 19);
-    print_row("kernel", new_enough ? "ok" : "old",
-              new_enough ? un.release
-                         : cay_arena_printf(a, "%s: the native engine needs 5.19", un.release));
-    bool v2 = access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
-    bool v1 = access("/sys/fs/cgroup/memory", F_OK) == 0;
-    print_row("cgroups", v1 || v2 ? "ok" : "missing",
-              v2   ? "version 2"
-              : v1 ? "version 1"
-                   : "mount them: `mount -t cgroup2 none /sys/fs/cgroup`");
+    }
+    print_row(p->what, verdicts[found->verdict], found->detail);
+    if (lacking)
+        printf("  %s: %s\n  to get it: %s\n", p->needed ? "NEEDED" : "lost", p->lost, p->fix);
+}
+
+static void look_here(const struct cay_place *place, struct findings *f)
+{
+    for (size_t t = 0; t < CAY_COUNT(tables); t++)
+        for (const struct cay_probe *p = tables[t]; p->what; p++) {
+            struct cay_found found = {0};
+            cay_doctor_try(p, place, &found);
+            tell(f, p, &found);
+        }
+}
+
+static void print_server(struct cay_cli *cli, const struct cay_json *root)
+{
+    const struct doctor_options *o = cli->options;
+    if (!root) {
+        print_row("server", "note", cay_arena_printf(&cli->arena, "none at %s", o->remote.url));
+        return;
+    }
+    print_row("server", cay_json_get_str(root, "status", "-"),
+              cay_arena_printf(&cli->arena, "cay %s at %s", cay_json_get_str(root, "version", "-"),
+                               o->remote.url));
+    print_part(&cli->arena, "provider", cay_json_get(root, "provider"));
+    print_part(&cli->arena, "store", cay_json_get(root, "store"));
+}
+
+static void print_verdict(const struct findings *f)
+{
+    printf("\n%sserver %s run here",
+           f->untried && !f->fatal ? "As far as could be tried, a " : "A ",
+           f->fatal ? "cannot" : "can");
+    if (f->fatal || f->lacking)
+        printf("; missing: %d that it needs, %d that it would use", f->fatal, f->lacking);
+    if (f->untried)
+        printf("; %d could not be tried, run `cay doctor` as root", f->untried);
+    puts(".");
 }
 
 static int doctor(struct cay_cli *cli, struct cay_error *err)
 {
-    const struct cay_remote_options *o = cli->options;
+    const struct doctor_options *o = cli->options;
     const struct cay_json *root = NULL;
-    int r = get_health(cli, &root, err);
-    if (o->json) {
-        if (r < 0)
-            return r;
-        cay_output_json(cli->raw);
-    } else {
-        check_here(&cli->arena);
-        if (r < 0) {
-            print_row("server", "missing", o->url);
-            return r;
-        }
-        const char *version = cay_json_get_str(root, "version", "-");
-        print_row("server", cay_json_get_str(root, "status", "-"),
-                  cay_arena_printf(&cli->arena, "cay %s at %s", version, o->url));
-        print_part(&cli->arena, "provider", cay_json_get(root, "provider"));
-        print_part(&cli->arena, "store", cay_json_get(root, "store"));
+    struct cay_error away; /* that there is no server is no fault of this machine */
+    CAY_AUTO_BUF struct cay_buf out = {0};
+    struct cay_json_writer w = {.buf = &out};
+    struct findings f = {.json = o->remote.json ? &w : NULL};
+    (void)err;
+    if (get_health(cli, &root, &away) < 0)
+        root = NULL;
+    cli->api_code[0] = 0;
+    bool ill = root && strcmp(cay_json_get_str(root, "status", ""), "unhealthy") == 0;
+    if (f.json) {
+        cay_jw_object(&w, NULL);
+        cay_jw_array(&w, "host");
     }
-    return strcmp(cay_json_get_str(root, "status", ""), "unhealthy") == 0 ? CAY_EXIT_FAILED : 0;
+    struct cay_place place = o->place;
+    place.served = root != NULL;
+    look_here(&place, &f);
+    if (!f.json) {
+        print_server(cli, root);
+        print_verdict(&f);
+        return f.fatal || ill ? CAY_EXIT_FAILED : 0;
+    }
+    cay_jw_array_end(&w);
+    cay_jw_bool(&w, "canServe", f.fatal == 0);
+    cay_jw_int(&w, "untried", f.untried);
+    if (root)
+        cay_jw_raw(&w, "server", cli->raw, strlen(cli->raw));
+    else
+        cay_jw_null(&w, "server");
+    cay_jw_object_end(&w);
+    printf("%.*s\n", (int)out.len, out.data);
+    return f.fatal || ill ? CAY_EXIT_FAILED : 0;
 }
+
+#define PLACE_AT(member) offsetof(struct doctor_options, place.member)
+static const struct cay_option doctor_table[] = {
+    {CAY_OPTION_STRING, "data", PLACE_AT(data), .arg = "DIR", .help = "as `cay serve` takes it",
+     .variable = "CAY_DATA", .otherwise = "/var/lib/cay"},
+    {CAY_OPTION_STRING, "images", PLACE_AT(images), .arg = "DIR", .help = "the same",
+     .variable = "CAY_IMAGES"},
+    {CAY_OPTION_STRING, "listen", PLACE_AT(listen), .arg = "ADDR:PORT", .help = "the same",
+     .variable = "CAY_LISTEN", .otherwise = "127.0.0.1:3000"},
+    CAY_OPTION_END,
+};
 
 const struct cay_command cay_command_doctor = {
     .name = "doctor",
     .args = "",
-    .summary = "look for what is wrong here and at the server, and say what to do",
-    .notes = "Exit status 1 when the server is unhealthy or not there.",
-    .size = sizeof(struct cay_remote_options),
+    .summary = "try what a server needs of this machine, and say what is lost without it",
+    .notes = "Everything is tried for real and taken back. Exit status 1 when a server cannot run\n"
+             "here, or when the one that runs is unhealthy.",
+    .options = doctor_table,
+    .size = sizeof(struct doctor_options),
     .remote = true,
     .run = doctor,
 };

@@ -160,12 +160,6 @@ def test_usage(cay):
         assert done.returncode not in (0, -6, -11) and done.stderr or not args, (args, done)
 
 
-def test_doctor(cay):
-    done = cay("doctor")
-    assert done.returncode == 0, done
-    assert isinstance(json.loads(cay("doctor", "--json").stdout), (dict, list))
-
-
 def test_serve_needs_root(server, tmp_path):
     binary = tmp_path / "cay"
     binary.write_bytes(open(CAY, "rb").read())

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cay doctor: what is tried, what is said, and that nothing stays."""
+import glob
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+
+import pytest
+
+from harness.server import BUILD, CAY, IMAGES
+
+
+def doctor(*args, program=(CAY,), **options):
+    done = subprocess.run([*program, "doctor", "--json", "--listen", "127.0.0.1:0", "--images", IMAGES, *args],
+                          capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "CAY_URL": "http://127.0.0.1:1", "HOME": "/nowhere"}, **options)
+    report = json.loads(done.stdout)
+    return done.returncode, report, {row["what"]: row for row in report["host"]}
+
+
+@pytest.fixture
+def data(tmp_path):
+    return ["--data", str(tmp_path / "data")]
+
+
+def traces():
+    backing = {}
+    for path in glob.glob("/sys/block/loop*/loop/backing_file"):
+        try:
+            with open(path) as f:
+                backing[path] = f.read()
+        except OSError:
+            pass  # another test's, gone meanwhile
+    return {
+        "loops": sorted(p for p, text in backing.items() if "cay-doctor" in text),
+        "groups": glob.glob("/sys/fs/cgroup/cay-doctor-*") + glob.glob("/sys/fs/cgroup/*/cay-doctor-*"),
+        "mounts": [line for line in open("/proc/self/mounts") if "cay-doctor" in line],
+    }
+
+
+def test_this_machine_can_serve_and_nothing_stays(data, tmp_path):
+    files = set(os.listdir("/tmp"))
+    code, report, rows = doctor(*data)
+    assert code == 0 and report["canServe"] is True and report["server"] is None, report
+    for name, row in rows.items():
+        assert row["status"] != "untried", row
+        assert not row["needed"] or row["status"] in ("ok", "note"), row
+        assert row["status"] != "missing" or (row["lost"] and row["fix"]), row
+    assert traces() == {"loops": [], "groups": [], "mounts": []}
+    assert not os.path.exists(tmp_path / "data")
+    assert not {f for f in set(os.listdir("/tmp")) - files if "doctor" in f}
+
+
+def test_every_thing_has_one_row(data):
+    _, report, rows = doctor(*data)
+    assert len(rows) == len(report["host"])
+    for what in ("kernel", "user namespace", "net namespace", "pid namespace", "mount namespace", "ipc namespace",
+                 "uts namespace", "cgroup namespace", "idmapped mounts", "overlayfs, mapped", "seccomp", "cgroups",
+                 "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "cgroup io", "swap accounting",
+                 "btrfs, simple quotas", "loop devices", "mkfs.btrfs", "mmdebstrap", "user namespaces", "process ids",
+                 "open files", "inotify watches", "capabilities", "CAP_SYS_RESOURCE", "disk space", "memory", "clock",
+                 "data directory", "port", "image", "id ranges", "nftables"):
+        assert what in rows, what
+
+
+def test_without_root(tmp_path):
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.as_posix().startswith("/tmp/"):
+            directory.chmod(0o755)
+    for name in ("cay", "cay-init"):
+        shutil.copy(BUILD / name, tmp_path / name)
+    code, report, rows = doctor("--data", str(tmp_path / "data"), program=(str(tmp_path / "cay"),), user=65534,
+                                group=65534, extra_groups=[])
+    assert code == 0 and report["untried"] > 10, report
+    assert rows["root"]["status"] == "note" and rows["idmapped mounts"]["status"] == "untried"
+    assert rows["seccomp"]["status"] == "ok"
+
+
+def test_what_is_missing_is_told(data):
+    if not shutil.which("setpriv"):
+        pytest.skip("setpriv is not installed")
+    code, report, rows = doctor(*data, program=("setpriv", "--bounding-set", "-sys_admin", CAY))
+    assert code == 1 and report["canServe"] is False
+    assert rows["capabilities"]["status"] == "missing" and "cap_sys_admin" in rows["capabilities"]["detail"]
+    for what in ("net namespace", "idmapped mounts", "overlayfs, mapped", "image store"):
+        assert rows[what]["status"] == "missing" and rows[what]["lost"] and rows[what]["fix"], rows[what]
+    assert rows["seccomp"]["status"] == "ok", "what does not need the right is there"
+
+
+def test_low_limits_only_weaken(data):
+    code, report, rows = doctor(*data, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)))
+    assert code == 0 and report["canServe"] is True
+    assert rows["open files"]["status"] == "missing" and rows["open files"]["detail"].startswith("only 1024")
+
+
+def test_places(tmp_path):
+    code, _, rows = doctor("--data", "/etc/passwd")
+    assert code == 1 and "no directory" in rows["data directory"]["detail"]
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        code, _, rows = doctor("--data", str(tmp_path), "--listen", f"127.0.0.1:{port}")
+        assert code == 1 and rows["port"]["status"] == "missing", rows["port"]
+    code, _, rows = doctor("--data", str(tmp_path), "--images", str(tmp_path / "none"))
+    assert rows["image"]["status"] in ("note", "missing")
+
+
+def test_beside_a_server(server, client):
+    env = {**os.environ, "CAY_URL": server.url}
+    args = ["--data", server.data, "--images", IMAGES, "--listen", server.listen]
+    done = subprocess.run([CAY, "doctor", "--json", *args], capture_output=True, text=True, timeout=60, env=env)
+    report = json.loads(done.stdout)
+    rows = {row["what"]: row for row in report["host"]}
+    assert done.returncode == 0 and report["server"]["status"] == client.get("/health").json()["status"]
+    assert rows["port"]["status"] == "note" and "in use" in rows["data directory"]["detail"]
+    text = subprocess.run([CAY, "doctor", *args], capture_output=True, text=True, timeout=60, env=env)
+    assert text.returncode == 0 and "A server can run here" in text.stdout and "overlayfs" in text.stdout
