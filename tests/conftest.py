@@ -72,7 +72,8 @@ def shared_server():
 
 @pytest.fixture
 def server(shared_server):
-    """The module's server; after the test only sandboxes with the label `module` are left."""
+    """The module's server; after the test only sandboxes with the label `module` are left, and nothing that
+    was kept."""
     yield shared_server
     client, kept = shared_server.client(), 0
     for sandbox in client.get("/sandbox", per_page=1000).json()["sandboxes"]:
@@ -81,6 +82,10 @@ def server(shared_server):
             continue
         answer = client.delete(f"/sandbox/{sandbox['id']}")
         assert answer.status == 200, answer
+    for kind in ("snapshots", "volumes"):
+        for one in client.get(f"/{kind}", per_page=1000).json()[kind]:
+            answer = client.delete(f"/{kind}/{one['id']}")
+            assert answer.status == 200, answer
     client.close()
     assert len(shared_server.inits()) == kept
 

@@ -37,6 +37,13 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
     add_optional(&w, "startCommand", o->start);
     add_optional(&w, "user", o->user);
     add_optional(&w, "workdir", o->workdir);
+    add_optional(&w, "volume", o->volume);
+    if (o->from) {
+        cay_jw_object(&w, "source");
+        cay_jw_str(&w, "type", "snapshot");
+        cay_jw_str(&w, "id", o->from);
+        cay_jw_object_end(&w);
+    }
     if (o->cpus > 0)
         cay_jw_real(&w, "cpuCores", o->cpus);
     if (o->memory_bytes)

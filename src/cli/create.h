@@ -5,7 +5,7 @@
 
 struct cay_create_options {
     struct cay_remote_options remote;
-    const char *image, *name, *start, *user, *workdir;
+    const char *image, *name, *start, *user, *workdir, *from, *volume;
     double cpus;
     int64_t memory_bytes, timeout_ms;
     struct cay_pairs env;
@@ -16,6 +16,10 @@ struct cay_create_options {
 #define CAY_CREATE_AT(member) offsetof(struct cay_create_options, member)
 #define CAY_CREATE_OPTIONS                                                                         \
     {CAY_OPTION_STRING, "image", CAY_CREATE_AT(image), .arg = "NAME", .help = "image to run"},     \
+        {CAY_OPTION_STRING, "from", CAY_CREATE_AT(from), .arg = "SNAPSHOT",                        \
+         .help = "snapshot whose files it begins with"},                                           \
+        {CAY_OPTION_STRING, "volume", CAY_CREATE_AT(volume), .arg = "VOLUME",                      \
+         .help = "volume that is its /workspace, and stays"},                                      \
         {CAY_OPTION_STRING, "name", CAY_CREATE_AT(name), .arg = "NAME",                            \
          .help = "its name; made up when not given"},                                              \
         {CAY_OPTION_NUMBER, "cpus", CAY_CREATE_AT(cpus), .arg = "N",                               \

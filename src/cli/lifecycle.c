@@ -2,6 +2,7 @@
 /* cay stop, start, pause, resume, rm, logs: a sandbox's life and what its start command says. */
 #include "cli/follow.h"
 #include "cli/output.h"
+#include "cli/remove.h"
 #include "model/limits.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +11,11 @@
 struct stop_options {
     struct cay_remote_options remote;
     int64_t grace_ms;
+};
+
+struct rm_options {
+    struct cay_remote_options remote;
+    bool preserve_volume;
 };
 
 struct logs_options {
@@ -47,24 +53,11 @@ static int stop(struct cay_cli *cli, struct cay_error *err)
     return show(cli, cay_remote_call(cli, "POST", path, &body, wait_ms, &root, err));
 }
 
-/* Each is tried, also when one before it failed. */
 static int rm(struct cay_cli *cli, struct cay_error *err)
 {
-    int status = 0;
-    for (size_t i = 0; i < cli->args.args.count; i++) {
-        const struct cay_json *root;
-        const char *id = cli->args.args.at[i];
-        const char *path = cay_remote_path(cli, "sandbox", id, (const char *)NULL);
-        int r = show(cli, cay_remote_call(cli, "DELETE", path, NULL, 0, &root, err));
-        if (r < 0 && err->name && strcmp(err->name, "NO_SERVER") == 0)
-            return r; /* it will be so for the others too */
-        if (r < 0) {
-            fprintf(stderr, "%s: ", id);
-            cay_cli_tell(cli, err);
-            status = CAY_EXIT_FAILED;
-        }
-    }
-    return status;
+    const struct rm_options *o = cli->options;
+    return cay_remove_each(cli, "sandbox", 0, o->preserve_volume ? "?preserveVolume=true" : "",
+                           o->preserve_volume ? "volumeId" : NULL, err);
 }
 
 static int logs(struct cay_cli *cli, struct cay_error *err)
@@ -136,11 +129,19 @@ const struct cay_command cay_command_stop = {
     .run = stop,
 };
 
+static const struct cay_option rm_table[] = {
+    {CAY_OPTION_FLAG, "preserve-volume", offsetof(struct rm_options, preserve_volume),
+     .help = "keep /workspace as a volume, and print its id"},
+    CAY_OPTION_END,
+};
+
 const struct cay_command cay_command_rm = {
     .name = "rm",
     .args = "ID...",
     .summary = "remove sandboxes",
-    .size = sizeof(struct cay_remote_options),
+    .notes = "A volume that was given at create is kept in any case.",
+    .options = rm_table,
+    .size = sizeof(struct rm_options),
     .args_min = 1,
     .args_max = 1000,
     .remote = true,

@@ -170,3 +170,29 @@ def test_serve_needs_root(server, tmp_path):
     done = subprocess.run([str(binary), "serve", "--data", "/tmp/cay-not-root"], capture_output=True, text=True,
                           timeout=20, user=65534, group=65534, extra_groups=[])
     assert done.returncode != 0 and "root" in done.stderr, done
+
+
+def test_forks_snapshots_and_volumes(cay, client, box):
+    client.sh("box", "echo hi > /workspace/f")
+    one = cay("fork", "box", "--name", "one").stdout.strip()
+    assert client.sandbox("one")["id"] == one and client.sh("one", "cat /workspace/f") == "hi\n"
+    many = cay("fork", "box", "--count", "3").stdout.split()
+    assert len(many) == 3 and all(client.sandbox(i)["forkedFrom"] == box["id"] for i in many)
+    made = cay("snapshot", "box", "--name", "a b").stdout.strip()
+    row = cay("snapshots", "ls").stdout.rstrip("\n").split("\t")
+    assert row[:4] == [made, "a b", box["id"], "node:20-bookworm"], row
+    assert json.loads(cay("snapshots", "--json").stdout)["snapshots"][0]["id"] == made
+    assert cay("create", "--from", made, "--name", "two").returncode == 0
+    assert client.sh("two", "cat /workspace/f") == "hi\n"
+
+    volume = cay("rm", "--preserve-volume", "box").stdout.strip()
+    assert volume == box["volumeId"] and cay("volumes").stdout.split("\t")[:2] == [volume, "box"]
+    assert cay("create", "--volume", volume, "--name", "user").returncode == 0
+    assert client.sh("user", "cat /workspace/f") == "hi\n"
+    refused = cay("volumes", "rm", volume)
+    assert refused.returncode == 1 and "VOLUME_IN_USE" in refused.stderr, refused
+    assert cay("rm", "user").stdout == ""
+    assert cay("volumes", "rm", volume).returncode == cay("snapshots", "rm", made).returncode == 0
+    assert cay("volumes").stdout == cay("snapshots").stdout == ""
+    for wrong in (("snapshots", "rm"), ("volumes", "show"), ("fork",), ("fork", "x", "--count", "101")):
+        assert cay(*wrong).returncode == 2, wrong
