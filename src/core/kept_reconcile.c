@@ -151,7 +151,8 @@ static int find_orphans(struct cay_core *core, const struct cay_strs *ids,
         return 0;
     int r = read_rows(core, a, &again, err);
     if (r == 0 && again.count == 0)
-        r = cay_reconcile_refuse_empty(core, "snapshots and volumes", found.count, a, err);
+        r = cay_reconcile_refuse_empty(core, "snapshots and volumes",
+                                       "begin with another data directory", found.count, a, err);
     for (size_t i = 0; i < found.count && r == 0; i++)
         if (!has_row(&again, found.at[i]) &&
             (cay_id_is_snapshot(found.at[i]) || cay_id_is_volume(found.at[i])))

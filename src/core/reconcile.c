@@ -226,8 +226,8 @@ static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *se
                  was_never_finished(&sb) ? "removed" : cay_state_name(sb.state));
 }
 
-int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, size_t count,
-                               struct cay_arena *a, struct cay_error *err)
+int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, const char *instead,
+                               size_t count, struct cay_arena *a, struct cay_error *err)
 {
     struct cay_list_filter every = {
         .account_id = CAY_LOCAL_ACCOUNT, .include_terminated = true, .page = 1, .per_page = 1};
@@ -238,9 +238,8 @@ int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, size_t c
     if (rows.total > 0)
         return 0;
     return cay_fail_as(err, CAY_ERR_STORE, "STORE_EMPTY",
-                       "%zu %s exist and the store knows none: put the store back, or end "
-                       "them with `cay down`",
-                       count, what);
+                       "%zu %s exist and the store knows none: put the store back, or %s", count,
+                       what, instead);
 }
 
 static bool is_old(const struct cay_provider_entry *entry)
@@ -261,7 +260,8 @@ static int remove_orphans(struct cay_core *core, const struct cay_provider_list 
         return 0;
     int r = read_rows(core, a, &again, err);
     if (r == 0 && again.count == 0)
-        r = cay_reconcile_refuse_empty(core, "sandboxes", orphans, a, err);
+        r = cay_reconcile_refuse_empty(core, "sandboxes", "end them with `cay down`", orphans, a,
+                                       err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < list->count; i++) {

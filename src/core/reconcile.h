@@ -11,5 +11,5 @@ struct cay_core;
 int cay_reconcile(struct cay_core *core, bool at_start, struct cay_error *err);
 /* A store that never held a row, beside resources of ours, is a store that was lost: whoever put it
  * there did not mean all of them to be destroyed. */
-int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, size_t count,
-                               struct cay_arena *a, struct cay_error *err);
+int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, const char *instead,
+                               size_t count, struct cay_arena *a, struct cay_error *err);
