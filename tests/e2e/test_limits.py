@@ -39,7 +39,7 @@ def test_tmpfs_is_charged_and_sized(client):
     """What lies in /dev/shm is memory of the sandbox, and at most half of it."""
     client.create("box", memoryGB=0.25)
     half = client.exec("box", "head -c 200M /dev/zero > /dev/shm/f; stat -c %s /dev/shm/f")
-    assert int(half["stdout"]) == 128 * MIB, half
+    assert 127 * MIB < int(half["stdout"]) <= 128 * MIB, half
     assert client.exec("box", ["python3", "-c", "bytearray(160 << 20)"])["reason"] == "oom"
     client.sh("box", "rm /dev/shm/f")
     assert client.exec("box", ["python3", "-c", "bytearray(160 << 20)"])["exitCode"] == 0
@@ -109,7 +109,7 @@ def test_usage_is_whole(client, engine):
     assert after.cpu_us > before.cpu_us
     assert 64 * MIB <= after.memory_bytes <= after.memory_peak_bytes <= 257 * MIB and after.memory_peak_bytes > 200 * MIB
     assert after.oom_kills >= 1 and after.pids_refused >= 1
-    assert 20 * MIB <= after.disk_bytes - before.disk_bytes < 30 * MIB and after.disk_bytes < after.disk_limit_bytes
+    assert before.disk_bytes < MIB and 20 * MIB <= after.disk_bytes < 30 * MIB
     assert client.post("/sandbox/box/pause").status == 200
     still = engine.usage(box["id"])
     assert still.memory_bytes and still.pids == after.pids, "a paused one can be read as well"
