@@ -150,10 +150,8 @@ static void scan(struct cay_core *core, const char *sandbox_id, struct cay_cache
         if (cay_reader_next(&reader, &rec, &ignored) != CAY_READ_RECORD)
             break;
         seen->offset = rec.next;
-        if (rec.kind == CAY_RECORD_EXIT && rec.data && rec.len >= sizeof seen->end) {
-            memcpy(&seen->end, rec.data, sizeof seen->end);
-            seen->ended = true;
-        }
+        if (rec.kind == CAY_RECORD_EXIT && rec.data)
+            seen->ended = cay_record_exit_read(rec.data, rec.len, &seen->end);
     }
     cay_reader_done(&reader);
 }

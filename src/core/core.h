@@ -73,10 +73,11 @@ static inline void cay_core_mind_start(struct cay_core *core, const struct cay_s
 /* A row whose caller goes on without it: a failure is logged, reconcile mends it. */
 void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durable durable);
 /* The three ways down, for a row that the caller holds. */
-int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t grace_ms,
-                       struct cay_error *err);
+/* `why` without figures: what was used is added. Kept is how it ended if it had ended before. */
+int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *why,
+                       int64_t grace_ms, struct cay_error *err);
 int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
-                         struct cay_error *err);
+                         const char *message, struct cay_error *err);
 int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
                        int64_t ended_at_ms, struct cay_error *err);
 /* A sandbox whose files are to be copied: beside others who do the same, while nobody moves it. */

@@ -120,11 +120,10 @@ static void expire(struct cay_core *core, const struct cay_sandbox *due, int64_t
     if (r == 0 && (sb.expires_at_ms == 0 || sb.expires_at_ms > now_ms || sb.deleted_at_ms))
         return;
     if (r == 0 && sb.spec.persistent) {
-        sb.has_death = true;
-        sb.death = (struct cay_death){.reason = "timeout"};
-        r = cay_core_stop_held(core, &sb, EXPIRY_GRACE_MS, &err);
+        struct cay_death why = {.reason = "timeout", .message = "stopped by expiry"};
+        r = cay_core_stop_held(core, &sb, &why, EXPIRY_GRACE_MS, &err);
     } else if (r == 0) {
-        r = cay_core_delete_held(core, &sb, "timeout", &err);
+        r = cay_core_delete_held(core, &sb, "timeout", "deleted by expiry", &err);
     }
     if (r < 0)
         cay_log_error(&err, "cannot end sandbox %s, whose time is over", due->id);
@@ -147,6 +146,22 @@ void cay_keeper_expire(struct cay_core *core, int64_t now_ms)
                 expire(core, &due.at[i], now_ms);
 }
 
+static struct cay_death death_of_start(struct cay_arena *a, const struct cay_record_exit *end)
+{
+    struct cay_death death = {.reason = "exited",
+                              .has_exit = true,
+                              .has_signal = end->signal != 0,
+                              .exit_code = end->signal ? 128 + end->signal : end->exit_code,
+                              .signal = end->signal,
+                              .message = "stopped by its start command's end"};
+    if (strcmp(cay_record_exit_reason(end), "oom") == 0) {
+        death.reason = "oom";
+        death.message = cay_arena_printf(a, "%s: %s was killed for want of memory", death.message,
+                                         end->process[0] ? end->process : "a process");
+    }
+    return death;
+}
+
 static void end_with_start(struct cay_core *core, const struct cay_sandbox *seen,
                            const struct cay_record_exit *end)
 {
@@ -160,14 +175,8 @@ static void end_with_start(struct cay_core *core, const struct cay_sandbox *seen
     if (r == 0 && (sb.state != CAY_RUNNING || strcmp(sb.start_exec, seen->start_exec) != 0))
         return; /* another run of it */
     if (r == 0) {
-        sb.has_death = true;
-        sb.death = (struct cay_death){.reason = "exited",
-                                      .has_exit = true,
-                                      .has_signal = end->signal != 0,
-                                      .exit_code = end->signal ? 128 + end->signal : end->exit_code,
-                                      .signal = end->signal,
-                                      .message = "its start command ended"};
-        r = cay_core_stop_held(core, &sb, EXPIRY_GRACE_MS, &err);
+        struct cay_death why = death_of_start(&a, end);
+        r = cay_core_stop_held(core, &sb, &why, EXPIRY_GRACE_MS, &err);
     }
     if (r < 0)
         cay_log_error(&err, "cannot end sandbox %s, whose start command ended", seen->id);

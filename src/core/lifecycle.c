@@ -150,8 +150,8 @@ int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const 
     return r;
 }
 
-int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t grace_ms,
-                       struct cay_error *err)
+int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *why,
+                       int64_t grace_ms, struct cay_error *err)
 {
     struct cay_usage usage = {0};
     struct cay_error ignored; /* figures for the record only */
@@ -169,9 +169,9 @@ int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, int64_t gr
         sb->expires_at_ms = 0;
     if (!sb->has_death) {
         sb->has_death = true;
-        sb->death = (struct cay_death){.reason = "stopped",
-                                       .peak_bytes = usage.memory_peak_bytes,
-                                       .cpu_ms = usage.cpu_us / 1000};
+        sb->death = *why;
+        sb->death.peak_bytes = usage.memory_peak_bytes;
+        sb->death.cpu_ms = usage.cpu_us / 1000;
     }
     cay_core_note(core, sb, CAY_NOW);
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
@@ -189,10 +189,12 @@ int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const 
     int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
+    struct cay_death why = {.reason = "stopped",
+                            .message = cay_arena_printf(a, "stopped by account %s", owner->id)};
     if (atomic_fetch_add(&core->slow, 1) >= CAY_SLOW_MAX)
         r = cay_fail(err, CAY_ERR_UNAVAILABLE, "too many sandboxes are being stopped at once");
     else
-        r = cay_core_stop_held(core, &sb, grace_ms, err);
+        r = cay_core_stop_held(core, &sb, &why, grace_ms, err);
     atomic_fetch_sub(&core->slow, 1);
     if (r == 0)
         *out = sb;
@@ -210,7 +212,7 @@ static const char *volume_order(const struct cay_sandbox *sb)
 /* The intent is on the row before anything is taken away, so that a crash between the two is
  * finished by reconcile as what it was: a delete, with or without the volume. */
 static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const char *keeps,
-                          const char *reason, struct cay_error *err)
+                          const char *reason, const char *message, struct cay_error *err)
 {
     struct cay_sandbox before = *sb;
     struct cay_error ignored; /* the error that matters is why it is still there */
@@ -222,6 +224,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     intent.state = before.state;
     intent.has_death = true;
     intent.death.reason = reason;
+    intent.death.message = message;
     intent.updated_at_ms = cay_clock_ms();
     r = cay_store_update(core->store, &intent, CAY_SOON, err);
     if (r < 0)
@@ -243,6 +246,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
         return r;
     sb->has_death = true;
     sb->death.reason = reason;
+    sb->death.message = message;
     sb->deleted_at_ms = sb->updated_at_ms = cay_clock_ms();
     if (!sb->stopped_at_ms)
         sb->stopped_at_ms = sb->deleted_at_ms;
@@ -255,11 +259,21 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
 }
 
 int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
-                         struct cay_error *err)
+                         const char *message, struct cay_error *err)
 {
     char keeps[CAY_ID_SIZE];
     cay_str_copy(keeps, sizeof keeps, sb->keeps);
-    return delete_keeping(core, sb, keeps, reason, err);
+    return delete_keeping(core, sb, keeps, reason, message, err);
+}
+
+/* How it had ended before stays to be read. */
+static const char *who_deleted(struct cay_arena *a, const struct cay_account *owner,
+                               const struct cay_sandbox *sb)
+{
+    if (!sb->has_death)
+        return cay_arena_printf(a, "deleted by account %s", owner->id);
+    return cay_arena_printf(a, "deleted by account %s; it had ended before: %s", owner->id,
+                            sb->death.message ? sb->death.message : sb->death.reason);
 }
 
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -276,21 +290,31 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
         cay_str_copy(keeps, sizeof keeps, sb.keeps);
     else if (workspace == CAY_WORKSPACE_KEPT)
         cay_id_volume(keeps, sb.id);
-    r = delete_keeping(core, &sb, keeps, "deleted", err);
+    r = delete_keeping(core, &sb, keeps, "deleted", who_deleted(a, owner, &sb), err);
     if (r == 0)
         *out = sb;
     return r;
 }
 
+/* Nothing inside can end pid 1. So who was killed was killed from outside, and who ended by itself
+ * has a fault. */
 static const char *why_down(const struct cay_death *death)
 {
     if (death->message)
         return death->message;
     if (strcmp(death->reason, "oom") == 0)
         return "the sandbox's first process was killed for want of memory";
-    if (strcmp(death->reason, "error") == 0)
-        return "the sandbox is gone";
-    return "the sandbox's first process ended by itself";
+    if (strcmp(death->reason, "signal") == 0)
+        return "the sandbox's first process was killed from outside";
+    if (strcmp(death->reason, "host_restart") == 0)
+        return "the host was restarted";
+    if (strcmp(death->reason, "stopped") == 0)
+        return "stopped";
+    if (death->has_signal)
+        return "engine fault: the sandbox's first process crashed";
+    if (death->has_exit)
+        return "engine fault: the sandbox's first process ended by itself";
+    return "the sandbox's first process is gone, and nobody saw how it ended";
 }
 
 /* A persistent one rests until it is started again; one that was stopped is stopped; one that a
@@ -301,13 +325,14 @@ int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const stru
     bool by_host = strcmp(death->reason, "host_restart") == 0;
     bool rests = sb->spec.persistent || strcmp(death->reason, "stopped") == 0;
     if (by_host && !rests)
-        return cay_core_delete_held(core, sb, "host_restart", err);
+        return cay_core_delete_held(core, sb, "host_restart", why_down(death), err);
     int r = cay_state_apply(&sb->state, rests ? CAY_REST : CAY_DIE, err);
     if (r < 0)
         return r;
     sb->has_death = true;
     sb->death = *death;
-    sb->status_reason = rests ? NULL : why_down(death);
+    sb->death.message = why_down(death);
+    sb->status_reason = rests ? NULL : sb->death.message;
     sb->stopped_at_ms = ended_at_ms ? ended_at_ms : cay_clock_ms();
     if (sb->spec.persistent)
         sb->expires_at_ms = 0;

@@ -118,7 +118,7 @@ static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_e
     sb->has_death = true;
     sb->death = (struct cay_death){.reason = "error", .message = "the sandbox is gone"};
     if (!sb->spec.persistent)
-        return cay_core_delete_held(core, sb, "error", err);
+        return cay_core_delete_held(core, sb, "error", sb->death.message, err);
     /* STOPPED would promise files that a start could find */
     int r = cay_state_apply(&sb->state, CAY_DIE, err);
     if (r < 0)
@@ -185,7 +185,7 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
                     const struct cay_provider_entry *entry, struct cay_error *err)
 {
     if (is_being_deleted(sb))
-        return cay_core_delete_held(core, sb, sb->death.reason, err);
+        return cay_core_delete_held(core, sb, sb->death.reason, sb->death.message, err);
     if (was_never_finished(sb))
         return cay_core_undo_create(core, sb, "the server ended before the sandbox was made", err);
     if (was_never_made(sb))

@@ -156,4 +156,4 @@ bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *ex
 /* The word for an exit record, or NULL while it is being found out; `asked` says that NULL was the
  * answer before. */
 const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,
-                            const struct cay_record_exit *end, bool asked);
+                            const struct cay_record_exit *end, int64_t ended_at_ms, bool asked);

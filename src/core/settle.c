@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Executions, as log and facts tell them together.
  *
- * An exit record is final; only its reason may be corrected to `oom`. Without one an execution runs
- * if its sandbox's pid 1 says so, and is lost otherwise. The order matters: pid 1 writes the record
- * before it forgets the process, so the log is read again after pid 1 was asked. */
+ * An exit record is final; only its reason may be corrected, to `disk`, or to `oom` where pid 1
+ * could not count. Without one an execution runs if its sandbox's pid 1 says so, and is lost
+ * otherwise. The order matters: pid 1 writes the record before it forgets the process, so the log
+ * is read again after pid 1 was asked. */
 #include "core/settle.h"
 #include "base/clock.h"
 #include "core/core.h"
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 
 #define JOBS_MAX 8192
+#define FRESH_MS 2000
 
 struct cay_settler_job {
     struct cay_settler_job *next;
@@ -39,23 +41,60 @@ static void write_fact(struct cay_core *core, const struct cay_execution *ex, co
     (void)cay_log_fact_write(core->logs_fd, ex->sandbox_id, ex->id, &fact, &err);
 }
 
-static bool is_suspect(const struct cay_execution *ex)
+static bool may_be_oom(const struct cay_execution *ex)
 {
-    return ex->status == CAY_EXEC_EXITED && ex->signal == SIGKILL && ex->reason &&
-           strcmp(ex->reason, "signal") == 0;
+    return ex->signal == SIGKILL && !ex->counted && strcmp(ex->reason, "signal") == 0;
 }
 
-static void find_oom(struct cay_core *core, struct cay_execution *ex)
+/* Right after its end only: later the disk may be full, or empty, of something else. */
+static bool may_be_disk(const struct cay_execution *ex)
+{
+    int64_t age_ms = cay_clock_ms() - ex->ended_at_ms;
+    return ex->exit_code != 0 && strcmp(ex->reason, "exited") == 0 && age_ms < FRESH_MS &&
+           age_ms > -FRESH_MS;
+}
+
+static bool has_failed(const struct cay_execution *ex)
+{
+    return ex->status == CAY_EXEC_EXITED && (ex->exit_code != 0 || ex->signal);
+}
+
+/* The log alone may not have the whole reason. */
+static bool is_suspect(const struct cay_execution *ex)
+{
+    return ex->status == CAY_EXEC_EXITED && ex->reason && (may_be_oom(ex) || may_be_disk(ex));
+}
+
+static bool is_full(const struct cay_usage *usage)
+{
+    return usage->disk_limit_bytes > 0 &&
+           usage->disk_bytes >= usage->disk_limit_bytes - usage->disk_limit_bytes / 100;
+}
+
+static void find_cause(struct cay_core *core, struct cay_execution *ex)
 {
     struct cay_usage usage;
     struct cay_error ignored; /* unknown: then it stays what the log says */
     if (cay_provider_usage(core->provider, ex->sandbox_id, &usage, &ignored) < 0)
         return;
+    bool killed = may_be_oom(ex);
     bool rose = usage.oom_kills > cay_oom_before(&core->oom, ex->sandbox_id, ex->started_at_ms);
     cay_oom_saw(&core->oom, ex->sandbox_id, usage.oom_kills, cay_clock_ms());
-    if (rose)
+    if (killed && rose)
         ex->reason = "oom";
+    else if (!killed && is_full(&usage))
+        ex->reason = "disk";
+    else if (!killed)
+        return; /* most commands that fail: not worth a file */
     write_fact(core, ex, ex->reason, cay_clock_ms());
+}
+
+static void apply_fact(struct cay_execution *ex, const struct cay_log_fact *fact)
+{
+    static const char *const words[] = {"oom", "disk"};
+    for (size_t i = 0; i < CAY_COUNT(words); i++)
+        if (strcmp(fact->reason, words[i]) == 0)
+            ex->reason = words[i];
 }
 
 /* False only when it is known not to run. */
@@ -111,7 +150,7 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
     int r = read_log(sandbox_id, exec_id, log_fd, a, &ex, err);
     if (r < 0)
         return r;
-    bool known = (ex.status == CAY_EXEC_RUNNING || is_suspect(&ex)) &&
+    bool known = (ex.status == CAY_EXEC_RUNNING || has_failed(&ex)) &&
                  cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact);
     if (ex.status == CAY_EXEC_RUNNING && !known &&
         (ex.started_at_ms <= known_of.ended_ms || (!known_of.paused && !may_run(core, &ex, a)))) {
@@ -125,12 +164,10 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
     } else if (ex.status == CAY_EXEC_RUNNING && known) {
         set_lost(&ex, fact.time_ms);
     }
-    if (is_suspect(&ex)) {
-        if (!known)
-            find_oom(core, &ex);
-        else if (strcmp(fact.reason, "oom") == 0)
-            ex.reason = "oom";
-    }
+    if (known && ex.status == CAY_EXEC_EXITED)
+        apply_fact(&ex, &fact);
+    else if (is_suspect(&ex))
+        find_cause(core, &ex);
     *out = ex;
     return 0;
 }
@@ -278,22 +315,23 @@ bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *ex
 }
 
 const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,
-                            const struct cay_record_exit *end, bool asked)
+                            const struct cay_record_exit *end, int64_t ended_at_ms, bool asked)
 {
-    static const char *const words[] = {
-        [CAY_REASON_EXITED] = "exited",
-        [CAY_REASON_SIGNAL] = "signal",
-        [CAY_REASON_TIMEOUT] = "timeout",
-        [CAY_REASON_KILLED] = "killed",
-    };
+    struct cay_execution ex = {.status = CAY_EXEC_EXITED,
+                               .reason = cay_record_exit_reason(end),
+                               .exit_code = end->exit_code,
+                               .signal = end->signal,
+                               .counted = end->counted,
+                               .ended_at_ms = ended_at_ms};
     struct cay_log_fact fact;
-    const char *word =
-        end->reason < CAY_COUNT(words) && words[end->reason] ? words[end->reason] : "exited";
-    if (end->reason != CAY_REASON_SIGNAL || end->signal != SIGKILL)
-        return word;
-    if (cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact))
-        return strcmp(fact.reason, "oom") == 0 ? "oom" : word;
+    if (!has_failed(&ex))
+        return ex.reason;
+    bool known = cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact);
+    if (known)
+        apply_fact(&ex, &fact);
+    if (known || !is_suspect(&ex))
+        return ex.reason;
     if (asked)
-        return is_waiting(&core->settler, exec_id) ? NULL : word;
-    return cay_settle(core, sandbox_id, exec_id) ? NULL : word;
+        return is_waiting(&core->settler, exec_id) ? NULL : ex.reason;
+    return cay_settle(core, sandbox_id, exec_id) ? NULL : ex.reason;
 }

@@ -376,6 +376,22 @@ static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum fi
     return which == CPU_TIME && !v2 ? n / 1000 : n; /* v1 tells nanoseconds */
 }
 
+static int open_figure(const struct cay_cgroups *c, const char *id, enum figure which)
+{
+    char path[96];
+    bool v2 = false;
+    int parent = tree_fd(c, figures[which].controller, &v2);
+    snprintf(path, sizeof path, "%s/%s", id, v2 ? figures[which].v2.file : figures[which].v1.file);
+    return parent < 0 ? -1 : openat(parent, path, O_RDONLY | O_CLOEXEC);
+}
+
+void cay_cgroup_open_counts(const struct cay_cgroups *c, const char *id, int *oom_fd_out,
+                            int *pids_fd_out)
+{
+    *oom_fd_out = open_figure(c, id, OOM_KILLS);
+    *pids_fd_out = open_figure(c, id, REFUSED);
+}
+
 /* Sums rbytes= and wbytes= over all devices. */
 static void read_io(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
 {

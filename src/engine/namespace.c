@@ -121,15 +121,28 @@ static int raise_fd(int fd)
     return fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
 }
 
-/* 0-2 become /dev/null, then the socket, the lock on the id range and cay-file; the rest goes with
- * exec. */
-static int arrange_descriptors(int listen_fd, int lock_fd, int file_fd, struct cay_error *err)
+/* What the kernel counts is pid 1's to read; where nobody counts, nothing is at those numbers. */
+static int hand_over_counts(const struct cay_plan *plan)
+{
+    int oom, pids;
+    cay_cgroup_open_counts(&plan->engine->cgroups, plan->request->id, &oom, &pids);
+    oom = raise_fd(oom);
+    pids = raise_fd(pids);
+    if ((oom >= 0 && dup2(oom, CAY_INIT_OOM_FD) < 0) ||
+        (pids >= 0 && dup2(pids, CAY_INIT_PIDS_FD) < 0))
+        return -1;
+    return 0;
+}
+
+/* 0-2 become /dev/null, then what pid 1 gets at fixed numbers; the rest goes with exec. */
+static int arrange_descriptors(const struct cay_plan *plan, struct cay_error *err)
 {
     int null = raise_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
-    int listener = raise_fd(listen_fd), lock = raise_fd(lock_fd), file = raise_fd(file_fd);
+    int listener = raise_fd(plan->listen_fd), lock = raise_fd(plan->berth.lock_fd);
+    int file = raise_fd(plan->engine->file_fd);
     if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
         dup2(listener, CAY_INIT_LISTEN_FD) < 0 || dup2(lock, CAY_INIT_LOCK_FD) < 0 ||
-        dup2(file, CAY_INIT_FILE_FD) < 0)
+        dup2(file, CAY_INIT_FILE_FD) < 0 || hand_over_counts(plan) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot arrange descriptors");
     return 0;
 }
@@ -156,7 +169,7 @@ static void CAY_NORETURN child(const struct cay_plan *plan, struct pipes *p)
     if (r == 0)
         r = give_up_rights(plan, &err);
     if (r == 0)
-        r = arrange_descriptors(plan->listen_fd, plan->berth.lock_fd, plan->engine->file_fd, &err);
+        r = arrange_descriptors(plan, &err);
     if (r == 0) {
         (void)syscall(SYS_execveat, init, "", argv, env, AT_EMPTY_PATH);
         cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot start cay-init");

@@ -39,6 +39,11 @@ struct cay_conn {
     bool waiting;  /* for an EXEC: not read from, so that answers stay in order */
 };
 
+/* What the kernel has counted in this sandbox. */
+struct cay_counts {
+    uint32_t oom_kills, forks_refused;
+};
+
 enum cay_job_state {
     CAY_JOB_FREE,
     CAY_JOB_STARTING, /* forked, not yet exec'ed */
@@ -83,6 +88,7 @@ struct cay_job {
     uint32_t grace_ms;
     bool timed_out;
     int asked_signal; /* last one sent for the host */
+    struct cay_counts before;
     struct cay_record_exit exit;
     int64_t exit_time_ms;
     bool exit_due;
@@ -102,6 +108,7 @@ struct cay_init {
     bool stopping, childless, reap_more;
     int64_t stop_kill_at_ms;
     uint64_t file_bytes; /* RLIMIT_FSIZE of whatever is started */
+    bool has_counts;
     struct cay_conn conns[CAY_INIT_CONNS];
     struct cay_job jobs[CAY_INIT_JOBS];
     bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
@@ -175,6 +182,11 @@ struct cay_init_reply cay_input_add(struct cay_init *in, const struct cay_init_r
 struct cay_init_reply cay_input_resize(struct cay_init *in, const struct cay_init_request *req);
 void cay_input_ready(struct cay_init *in, struct cay_job *job, bool failed);
 void cay_input_close(struct cay_init *in, struct cay_job *job);
+
+/* counts.c */
+bool cay_counts_take_over(void); /* at start: whether both descriptors are there */
+struct cay_counts cay_counts_now(const struct cay_init *in);
+void cay_counts_name(pid_t pid, char out[16]); /* of a process, dead or alive; empty: unknown */
 
 /* reap.c */
 void cay_reap(struct cay_init *in);

@@ -121,7 +121,7 @@ static int make_ends(struct ends *e, const struct cay_init_request *req)
 }
 
 static void fill_job(struct cay_init *in, struct cay_job *job, const struct cay_init_request *req,
-                     int conn)
+                     int conn, struct cay_counts before)
 {
     *job = (struct cay_job){
         .state = CAY_JOB_STARTING,
@@ -136,6 +136,7 @@ static void fill_job(struct cay_init *in, struct cay_job *job, const struct cay_
         .resume_at_ms = CAY_INIT_NEVER,
         .retry_at_ms = CAY_INIT_NEVER,
         .grace_ms = req->grace_ms,
+        .before = before,
     };
     memcpy(job->id, req->exec_id, sizeof job->id);
     cay_writer_init(&job->log, job->log_fd, req->log_head_bytes, req->log_tail_bytes);
@@ -176,6 +177,7 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
         .status_fd = e.theirs[STATUS],
         .file_bytes = in->file_bytes,
     };
+    struct cay_counts before = cay_counts_now(in);
     pid_t pid = fork();
     if (pid == 0)
         cay_child_run(&child);
@@ -183,7 +185,7 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
         return failed(CAY_INIT_NO_PROCESS, errno);
 
     job->log_fd = cay_take_fd(&log_fd);
-    fill_job(in, job, req, conn);
+    fill_job(in, job, req, conn, before);
     job->pid = pid;
     job->pipe_fd[0] = cay_take_fd(&e.ours[STDOUT]);
     job->pipe_fd[1] = cay_take_fd(&e.ours[STDERR]);

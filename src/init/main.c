@@ -73,9 +73,10 @@ static void set_up(struct cay_init *in)
         (void)syscall(SYS_rt_sigaction, i, by_default, NULL, sizeof(uint64_t));
     (void)setrlimit(RLIMIT_CORE, &no_core);
     (void)umask(022);
-    (void)syscall(SYS_close_range, CAY_INIT_FILE_FD + 1, ~0U, 0); /* there should be none */
+    (void)syscall(SYS_close_range, CAY_INIT_PIDS_FD + 1, ~0U, 0); /* there should be none */
     in->has_file = fcntl(CAY_INIT_FILE_FD, F_SETFD, FD_CLOEXEC) == 0;
     (void)fcntl(CAY_INIT_LOCK_FD, F_SETFD, FD_CLOEXEC); /* absent in tests */
+    in->has_counts = cay_counts_take_over();
     for (size_t i = 0; i < CAY_INIT_CONNS; i++)
         in->conns[i].fd = -1;
     in->accept_at_ms = in->stop_kill_at_ms = CAY_INIT_NEVER;

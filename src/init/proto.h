@@ -20,12 +20,17 @@
      CAY_CAP(SETUID) | CAY_CAP(SETGID) | CAY_CAP(SETFCAP) | CAY_CAP(KILL) |                        \
      CAY_CAP(NET_BIND_SERVICE))
 #define CAY_INIT_CAPS (CAY_ROOT_CAPS | CAY_CAP(SETPCAP))
-/* What cay-init is exec'ed with: its listening socket at 3, and argv {"cay-init"}. */
+/* What cay-init is exec'ed with: its listening socket at 3, and argv {"cay-init", "BYTES"}, how
+ * large a file may become. */
 #define CAY_INIT_LISTEN_FD 3
 /* Held for its lock on the id range only: pid 1 keeps it open and never looks at it. */
 #define CAY_INIT_LOCK_FD 4
 /* cay-file, a sealed memfd. A pid 1 that is older than that has none, and refuses FILE. */
 #define CAY_INIT_FILE_FD 5
+/* The kernel's counts of kills for want of memory (a line "oom_kill N") and of refused processes
+ * ("max N"), each to be read again and again; either may be absent. */
+#define CAY_INIT_OOM_FD 6
+#define CAY_INIT_PIDS_FD 7
 
 enum cay_init_op {
     CAY_INIT_PING = 1,

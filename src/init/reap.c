@@ -4,6 +4,7 @@
 #include "init/init.h"
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -49,7 +50,21 @@ static uint64_t micros(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
 }
 
-static void end_job(struct cay_init *in, struct cay_job *job, int status, const struct rusage *use)
+/* Counted only for those that failed: whoever succeeded needs no reason. */
+static void note_cause(struct cay_init *in, struct cay_job *job, const char *process)
+{
+    struct cay_record_exit *e = &job->exit;
+    if (!e->signal && !e->exit_code)
+        return;
+    struct cay_counts now = cay_counts_now(in);
+    memcpy(e->process, process, sizeof e->process);
+    e->counted = in->has_counts;
+    e->oom_kills = now.oom_kills - job->before.oom_kills;
+    e->forks_refused = now.forks_refused - job->before.forks_refused;
+}
+
+static void end_job(struct cay_init *in, struct cay_job *job, int status, const struct rusage *use,
+                    const char *process)
 {
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     enum cay_record_reason reason = signal ? CAY_REASON_SIGNAL : CAY_REASON_EXITED;
@@ -76,8 +91,20 @@ static void end_job(struct cay_init *in, struct cay_job *job, int status, const 
         .stdout_bytes = job->bytes[0],
         .stderr_bytes = job->bytes[1],
     };
+    note_cause(in, job, process);
     job->exit_due = true;
     write_exit(in, job);
+}
+
+/* Who has ended and waits to be reaped; its name as long as it has one, if a signal ended it. */
+static pid_t peek(char process[16])
+{
+    siginfo_t info = {0};
+    int r = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT);
+    process[0] = 0;
+    if (r == 0 && info.si_pid > 0 && info.si_code != CLD_EXITED)
+        cay_counts_name(info.si_pid, process);
+    return r < 0 ? -1 : info.si_pid;
 }
 
 void cay_reap(struct cay_init *in)
@@ -85,9 +112,10 @@ void cay_reap(struct cay_init *in)
     in->reap_more = false;
     for (int i = 0; i < REAP_MAX; i++) {
         struct rusage use;
+        char process[16];
         int status;
-        pid_t pid = wait4(-1, &status, WNOHANG, &use);
-        if (pid <= 0) {
+        pid_t pid = peek(process);
+        if (pid <= 0 || wait4(pid, &status, WNOHANG, &use) != pid) {
             in->childless = pid < 0 && errno == ECHILD;
             return;
         }
@@ -97,7 +125,7 @@ void cay_reap(struct cay_init *in)
         if (job && job->state == CAY_JOB_STARTING)
             cay_job_status(in, job); /* it may have told why; then it was no execution */
         if (job && job->state == CAY_JOB_RUNNING && job->pid == pid)
-            end_job(in, job, status, &use);
+            end_job(in, job, status, &use, process);
     }
     in->reap_more = true;
 }

@@ -97,7 +97,7 @@ static const char *check_head(const struct cay_record_head *head, uint64_t at)
         return "spec record not in its place";
     if (head->kind == CAY_RECORD_GAP && head->len != sizeof(uint64_t))
         return "gap record of a wrong size";
-    if (head->kind == CAY_RECORD_EXIT && head->len < sizeof(struct cay_record_exit))
+    if (head->kind == CAY_RECORD_EXIT && head->len < CAY_RECORD_EXIT_MIN)
         return "exit record of a wrong size";
     return NULL;
 }

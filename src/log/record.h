@@ -14,6 +14,8 @@
  * Whoever reads treats it as hostile: it is the sandbox's testimony about itself. */
 #pragma once
 #include "base/attr.h"
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum cay_record_kind {
@@ -45,15 +47,26 @@ enum cay_record_reason {
 struct cay_record_exit {
     uint8_t reason; /* enum cay_record_reason */
     uint8_t exit_code;
-    uint8_t signal; /* 0: none */
-    uint8_t gaps;   /* 1: some output before this was dropped, a GAP record tells where */
-    uint8_t reserved[4];
+    uint8_t signal;  /* 0: none */
+    uint8_t gaps;    /* 1: some output before this was dropped, a GAP record tells where */
+    uint8_t counted; /* 1: oom_kills and forks_refused are known */
+    uint8_t reserved[3];
     uint64_t cpu_us, peak_bytes; /* from rusage */
     uint64_t duration_us;
     uint64_t stdout_bytes, stderr_bytes; /* all that came until now */
+    /* From here on absent in what an older pid 1 wrote. */
+    char process[16];                  /* name of who was ended by the signal; empty: not known */
+    uint32_t oom_kills, forks_refused; /* in the whole sandbox while this ran */
 };
 
-_Static_assert(sizeof(struct cay_record_exit) == 48, "on disk");
+_Static_assert(sizeof(struct cay_record_exit) == 72, "on disk");
+#define CAY_RECORD_EXIT_MIN offsetof(struct cay_record_exit, process)
+
+/* As it may be shown: what is absent is 0, and the name is plain text. False when it is too short
+ * to be one. */
+bool cay_record_exit_read(const void *data, uint32_t len, struct cay_record_exit *out);
+/* exited, signal, timeout, killed; oom or pids where the counters say so. Static. */
+const char *cay_record_exit_reason(const struct cay_record_exit *e);
 
 /* No record but SPEC, which stands first, is moved to the next border for want of more than this.
  * So more zero bytes than this are a hole, not padding. */

@@ -12,19 +12,15 @@
 
 static void take_exit(const struct cay_record *rec, struct cay_execution *x)
 {
-    static const char *const reasons[] = {
-        [CAY_REASON_EXITED] = "exited",
-        [CAY_REASON_SIGNAL] = "signal",
-        [CAY_REASON_TIMEOUT] = "timeout",
-        [CAY_REASON_KILLED] = "killed",
-    };
     struct cay_record_exit e;
-    memcpy(&e, rec->data, sizeof e);
-    bool known = e.reason && e.reason < CAY_COUNT(reasons);
+    if (!cay_record_exit_read(rec->data, rec->len, &e))
+        return; /* the reader lets none such through */
     x->status = CAY_EXEC_EXITED;
-    x->reason = known ? reasons[e.reason] : e.signal ? "signal" : "exited";
+    x->reason = cay_record_exit_reason(&e);
     x->exit_code = e.signal ? 128 + e.signal % 128 : e.exit_code;
     x->signal = e.signal;
+    x->counted = e.counted;
+    memcpy(x->process, e.process, sizeof x->process);
     x->ended_at_ms = rec->time_ms;
     x->duration_ms = (int64_t)(e.duration_us / 1000);
     x->stdout_bytes = e.stdout_bytes;
@@ -96,7 +92,8 @@ int cay_log_summary(int fd, struct cay_arena *a, struct cay_execution *out, stru
     x.exit_code = x.signal = 0;
     x.ended_at_ms = x.duration_ms = 0;
     x.stdout_bytes = x.stderr_bytes = x.cpu_ms = x.peak_bytes = 0;
-    x.truncated = false;
+    x.truncated = x.counted = false;
+    x.process[0] = 0;
 
     CAY_CLEANUP(cay_reader_rest) struct cay_reader r;
     struct cay_record rec;

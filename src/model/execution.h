@@ -33,7 +33,7 @@ struct cay_execution {
     enum cay_exec_status status;
     struct cay_strs argv;
     const char *text;
-    const char *reason; /* exited signal timeout oom killed lost; NULL while it runs */
+    const char *reason; /* exited signal timeout killed oom pids disk lost; NULL while it runs */
     int exit_code;      /* 128 + signal when a signal ended it */
     int signal;         /* 0: none */
     int64_t started_at_ms, ended_at_ms, duration_ms;
@@ -41,4 +41,6 @@ struct cay_execution {
     bool truncated;                      /* some of it is no longer in the log */
     uint64_t cpu_ms, peak_bytes;
     bool tty; /* its output is one stream, as a terminal shows it */
+    char process[16]; /* who was ended by the signal; empty: not known */
+    bool counted;     /* the log itself tells of oom and pids */
 };

@@ -25,6 +25,8 @@ struct follow {
     uint64_t skip;
     bool begun, has_exit, asked, gaps;
     struct cay_record_exit end;
+    int64_t ended_at_ms;
+    const char *reason; /* when it is known beforehand */
 };
 
 bool cay_v1_place_parse(const char *text, struct cay_v1_place *out)
@@ -174,6 +176,7 @@ static void put_exit(struct follow *f, struct cay_buf *out, const char *reason)
                                .signal = f->end.signal};
     if (f->how.form == CAY_V1_TEXT)
         return;
+    memcpy(ex.process, f->end.process, sizeof ex.process);
     begin_event(f, out, "exit", f->reader.offset, &w);
     cay_jw_str(&w, "id", f->exec_id);
     cay_jw_str(&w, "sandboxId", f->sandbox_id);
@@ -205,7 +208,9 @@ static enum cay_pull at_end(struct follow *f, struct cay_buf *out)
     const char *reason = NULL;
     cay_reader_rest(&f->reader);
     if (f->has_exit) {
-        reason = cay_core_reason(f->core, f->sandbox_id, f->exec_id, &f->end, f->asked);
+        reason = f->reason ? f->reason
+                           : cay_core_reason(f->core, f->sandbox_id, f->exec_id, &f->end,
+                                             f->ended_at_ms, f->asked);
         f->asked = true;
         if (!reason)
             return CAY_PULL_WAIT;
@@ -229,9 +234,9 @@ static void take_record(struct follow *f, struct cay_buf *out, const struct cay_
     if (rec->kind == CAY_RECORD_GAP && rec->len >= sizeof dropped) {
         memcpy(&dropped, rec->data, sizeof dropped);
         put_gap(f, out, dropped, rec->next);
-    } else if (rec->kind == CAY_RECORD_EXIT && !f->has_exit && rec->len >= sizeof f->end) {
-        memcpy(&f->end, rec->data, sizeof f->end);
-        f->has_exit = true;
+    } else if (rec->kind == CAY_RECORD_EXIT && !f->has_exit) {
+        f->has_exit = cay_record_exit_read(rec->data, rec->len, &f->end);
+        f->ended_at_ms = rec->time_ms;
     } else if (output && (f->how.only == CAY_RECORD_PAD || f->how.only == rec->kind)) {
         take_output(f, out, rec);
     }
@@ -288,17 +293,14 @@ static struct follow *new_follow(struct cay_core *core, const struct cay_executi
 /* Who goes on behind the exit record still wants to hear how it ended. */
 static void remember_exit(struct follow *f, const struct cay_execution *ex)
 {
-    const char *reason = ex->reason ? ex->reason : "";
     f->has_exit = true;
-    f->end = (struct cay_record_exit){.reason = strcmp(reason, "timeout") == 0  ? CAY_REASON_TIMEOUT
-                                                : strcmp(reason, "killed") == 0 ? CAY_REASON_KILLED
-                                                : ex->signal                    ? CAY_REASON_SIGNAL
-                                                                                : CAY_REASON_EXITED,
-                                      .exit_code = (uint8_t)ex->exit_code,
+    f->reason = ex->reason;
+    f->end = (struct cay_record_exit){.exit_code = (uint8_t)ex->exit_code,
                                       .signal = (uint8_t)ex->signal,
                                       .duration_us = (uint64_t)ex->duration_ms * 1000,
                                       .stdout_bytes = ex->stdout_bytes,
                                       .stderr_bytes = ex->stderr_bytes};
+    memcpy(f->end.process, ex->process, sizeof f->end.process);
 }
 
 struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
