@@ -158,6 +158,8 @@ TEST(lifecycle_stop_start_delete)
     CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "box", 0, &f.a, &sb, &err), 0);
     CHECK_EQ("stopped", sb.state, CAY_STOPPED);
     CHECK_STR("by request", sb.death.reason, "stopped");
+    CHECK_STR("of whom", sb.death.message, "stopped by account local");
+    CHECK("with what it used", sb.death.peak_bytes > 0 && sb.death.cpu_ms > 0);
     CHECK_EQ("stop again", cay_core_stop(f.core, &f.me, "box", 0, &f.a, &sb, &err), 0);
     CHECK_EQ("start", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), 0);
     CHECK_EQ("running", fixture_state(&f, made.id), CAY_RUNNING);
@@ -166,6 +168,7 @@ TEST(lifecycle_stop_start_delete)
     CHECK_EQ("delete",
              cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_EQ("terminated, by id", fixture_state(&f, made.id), CAY_TERMINATED);
+    CHECK_STR("by whom", sb.death.message, "deleted by account local");
     CHECK_EQ("nothing left", cay_provider_fake_count(f.provider), 0);
     CHECK_EQ("delete again",
              cay_core_delete(f.core, &f.me, made.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);

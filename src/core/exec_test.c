@@ -134,6 +134,25 @@ TEST(exec_tells_oom_from_a_kill)
     fixture_close(&f);
 }
 
+TEST(exec_fails_for_want_of_disk)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_execution early, late, good;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "exit", "1", &early, &err), 0);
+    CHECK_STR("there is room", look(&f, sb.id, early.id).reason, "exited");
+    cay_provider_fake_full(f.provider, sb.id);
+    CHECK_EQ("exec", fixture_exec(&f, "box", "exit", "1", &late, &err), 0);
+    CHECK_STR("there is none", look(&f, sb.id, late.id).reason, "disk");
+    CHECK_EQ("exec", fixture_exec(&f, "box", "exit", "0", &good, &err), 0);
+    CHECK_STR("success has no cause", look(&f, sb.id, good.id).reason, "exited");
+    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_STR("kept when all is gone", look(&f, sb.id, late.id).reason, "disk");
+    fixture_close(&f);
+}
+
 TEST(oom_counts_only_what_came_after)
 {
     struct cay_oom o;

@@ -279,10 +279,38 @@ TEST(keeper_ends_what_is_due)
     cay_keeper_expire(f.core, kept.expires_at_ms + 1000);
     CHECK_EQ("terminated", fixture_state(&f, once.id), CAY_TERMINATED);
     CHECK_STR("by time", row(&f, once.id).death.reason, "timeout");
+    CHECK_STR("said", row(&f, once.id).death.message, "deleted by expiry");
     CHECK_EQ("stopped", fixture_state(&f, kept.id), CAY_STOPPED);
     CHECK_STR("by time", row(&f, kept.id).death.reason, "timeout");
+    CHECK_STR("said", row(&f, kept.id).death.message, "stopped by expiry");
+    CHECK("with what it used", row(&f, kept.id).death.peak_bytes > 0);
     CHECK_EQ("a pass leaves it so", reconcile(&f, false), 0);
     CHECK_EQ("still stopped", fixture_state(&f, kept.id), CAY_STOPPED);
+    fixture_close(&f);
+}
+
+TEST(keeper_ends_what_ends_with_its_start)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb;
+    fixture_open(&f);
+    struct cay_spec spec = cay_spec_default();
+    spec.name = "box";
+    spec.stop_when_start_ends = true;
+    cay_strs_push(&f.a, &spec.start, "exit");
+    cay_strs_push(&f.a, &spec.start, "3");
+    CHECK_EQ("create", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err), 0);
+    cay_keeper_end_with_start(f.core);
+    struct cay_death death = row(&f, sb.id).death;
+    CHECK_STR("how", death.reason, "exited");
+    CHECK_EQ("its code", death.exit_code, 3);
+    CHECK_STR("by what", death.message, "stopped by its start command's end");
+    CHECK("with what it used", death.peak_bytes > 0 && death.cpu_ms > 0);
+    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_STR("both are told", row(&f, sb.id).death.message,
+              "deleted by account local; it had ended before: stopped by its start command's end");
+    CHECK("the figures stay", row(&f, sb.id).death.peak_bytes > 0);
     fixture_close(&f);
 }
 

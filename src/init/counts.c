@@ -52,6 +52,7 @@ void cay_counts_name(pid_t pid, char out[16])
     memcpy(at, "/comm", 6);
     CAY_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     ssize_t got = fd < 0 ? -1 : read(fd, out, 15);
+    if (got > 0 && out[got - 1] == '\n')
+        got--;
     out[got > 0 ? got : 0] = 0;
-    out[strcspn(out, "\n")] = 0;
 }

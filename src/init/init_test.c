@@ -105,6 +105,34 @@ TEST(init_runs)
     sut_end(&s);
 }
 
+TEST(init_names_whom_a_signal_ended)
+{
+    static const struct {
+        const char *what, *script, *process;
+        int signal;
+    } ends[] = {
+        {"a shell", "kill -KILL $$", "sh", 9},
+        {"another program", "exec sh -c 'printf tool > /proc/self/comm; kill -SEGV $$'", "tool",
+         11},
+        {"a name that is no text", "printf 'a\\n\\377b' > /proc/$$/comm; kill -KILL $$", "a??b", 9},
+        {"who exits has no need of it", "exit 3", "", 0},
+    };
+    struct sut s;
+    if (!sut_begin(&s))
+        return;
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        struct sut_job j = {.script = ends[i].script};
+        CHECK_EQ(ends[i].what, sut_start(&s, &j), CAY_INIT_OK);
+        struct cay_execution x = sut_await(&j, NULL, &a);
+        CHECK_EQ(ends[i].what, x.signal, ends[i].signal);
+        CHECK_STR(ends[i].what, x.process, ends[i].process);
+        CHECK("nobody counts here", !x.counted);
+        cay_close_fd(&j.log_fd);
+    }
+    sut_end(&s);
+}
+
 static struct cay_init_request named(enum cay_init_op op, const struct sut_job *j, uint32_t signal)
 {
     struct cay_init_request req = {.op = op, .signal = signal};

@@ -312,7 +312,9 @@ static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *
                                   .memory_bytes = CAY_MIB,
                                   .memory_peak_bytes = 2 * CAY_MIB,
                                   .pids = 1,
-                                  .oom_kills = b->oom_kills};
+                                  .oom_kills = b->oom_kills,
+                                  .disk_bytes = b->disk_bytes,
+                                  .disk_limit_bytes = b->disk_bytes};
     return r;
 }
 
@@ -582,4 +584,12 @@ void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *e
         return;
     b->oom_kills++;
     cay_fake_end_run(run, SIGKILL, CAY_REASON_SIGNAL);
+}
+
+void cay_provider_fake_full(struct cay_provider *p, const char *id)
+{
+    LOCKED(self(p));
+    struct box *b = find(self(p), id);
+    if (b)
+        b->disk_bytes = CAY_MIN_DISK_BYTES;
 }

@@ -30,3 +30,5 @@ void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *e
 void cay_provider_fake_keep(struct cay_provider *p, const char *kept_id);
 void cay_provider_fake_lose(struct cay_provider *p, const char *kept_id);
 size_t cay_provider_fake_kept_count(struct cay_provider *p); /* those a sandbox has, too */
+/* Its disk is full from now on. */
+void cay_provider_fake_full(struct cay_provider *p, const char *id);

@@ -17,7 +17,7 @@ struct cay_fake_box {
     struct cay_fake_box *next;
     struct cay_provider_entry entry;
     struct cay_fake_run *runs;
-    uint64_t oom_kills;
+    uint64_t oom_kills, disk_bytes;
     struct cay_fake_files files;
 };
 

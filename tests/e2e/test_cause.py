@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a command failed and who ended a sandbox: observed, said in words, and kept."""
+import os
+import signal
+
+import pytest
+
+from harness import proc
+from harness.wait import until
+
+HOG = "bytearray(1 << 30)"
+FORKS = """
+import os, signal
+pids = []
+try:
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            signal.pause()
+        pids.append(pid)
+finally:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+"""
+
+CAUSES = {
+    "success": ("true", 0, "exited", None, None),
+    "failure": ("exit 3", 3, "exited", None, None),
+    "signal": (["sh", "-c", "kill -SEGV $$"], 139, "signal", "sh", "sh was ended by signal 11"),
+    "own kill": (["sh", "-c", "kill -KILL $$"], 137, "signal", "sh", "sh was ended by signal 9"),
+    "memory": (["python3", "-c", HOG], 137, "oom", "python3", "python3 was killed for want of memory"),
+    "memory of a child": (f"python3 -c '{HOG}'; exit 5", 5, "oom", None, "a process was killed for want of memory"),
+    "memory, and no matter": (f"python3 -c '{HOG}'; true", 0, "exited", None, None),
+    "processes": (["python3", "-c", FORKS], 1, "pids", None, "the sandbox had as many processes as it may have"),
+    "disk": ("head -c 200M /dev/zero > /workspace/f", 1, "disk", None, "the sandbox's disk is full"),
+}
+
+
+def told(result):
+    return tuple(result.get(key) for key in ("exitCode", "reason", "process", "message"))
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_cause(server, client, cause):
+    """The same in the answer, in a stream and later, from another server, and when the sandbox is gone."""
+    command, *want = CAUSES[cause]
+    client.create("box", memoryGB=0.25, diskSizeGB=0.1)
+    answer = client.exec("box", command)
+    assert told(answer) == tuple(want), answer
+    assert told(client.execution("box", answer["id"])) == tuple(want)
+    client.exec("box", "rm -f /workspace/f; sync -f /workspace")
+    with client.events("POST", "/sandbox/box/exec", {"command": command}) as stream:
+        last = list(stream.events())[-1]
+    assert last.name == "exit" and told(last.data) == tuple(want), last.data
+    ident = client.sandbox("box")["id"]
+    client.delete("/sandbox/box")
+    assert told(client.execution(ident, answer["id"])) == tuple(want)
+    with client.events("GET", f"/sandbox/{ident}/exec/{answer['id']}/output") as stream:
+        assert told(list(stream.events())[-1].data) == tuple(want)
+
+
+def test_what_came_before_is_no_cause(client):
+    """A failure is not blamed on what happened to an earlier command that nobody asked about."""
+    client.create("box", memoryGB=0.25)
+    client.exec("box", f"python3 -c '{HOG}'; true")
+    client.exec("box", ["python3", "-c", FORKS + "\n"], timeoutMs=30_000, detach=False)
+    assert told(client.exec("box", "exit 1")) == (1, "exited", None, None)
+    assert told(client.exec("box", ["sh", "-c", "kill -KILL $$"]))[1] == "signal"
+
+
+def test_cause_is_known_without_us(fresh):
+    """pid 1 counts by itself: what ended while nobody was there has its cause."""
+    server = fresh().start()
+    client = server.client()
+    wait = "import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\n"
+    runs = {}
+    for name, what in (("oom", HOG), ("pids", FORKS)):
+        client.create(name, memoryGB=0.25)
+        runs[name] = client.detach(name, ["python3", "-c", wait + what])
+        client.detach(name, "sleep 0.5; touch /tmp/go")
+    server.kill("all")
+    until(lambda: server.sandbox_processes() == server.inits(), "all have ended", 30)
+    server.recover()
+    client = server.client()
+    assert {name: client.execution(name, ident)["reason"] for name, ident in runs.items()} == \
+        {"oom": "oom", "pids": "pids"}
+
+
+# ---- the sandbox ----
+
+def ending(client, ident):
+    told = client.sandbox(ident)
+    return told["status"], told["terminationReason"], told["termination"]
+
+
+def pid_1(server, ident):
+    return next(p for p in server.inits() if ident in proc.text(p, "cgroup"))
+
+
+def test_stopped_by_account(client, box):
+    client.sh("box", ["python3", "-c", "sum(range(3000000))"])
+    client.post("/sandbox/box/stop", {"graceMs": 500})
+    status, reason, termination = ending(client, "box")
+    assert (status, reason, termination["message"]) == ("STOPPED", "stopped", "stopped by account local")
+    assert termination["peakBytes"] > 1 << 20 and termination["cpuMs"] > 10
+    client.delete("/sandbox/box")
+    status, reason, after = ending(client, box["id"])
+    assert (status, reason) == ("TERMINATED", "deleted") and after["peakBytes"] == termination["peakBytes"]
+    assert after["message"] == "deleted by account local; it had ended before: stopped by account local"
+
+
+def test_deleted_by_account(client, box):
+    client.delete("/sandbox/box")
+    status, reason, termination = ending(client, box["id"])
+    assert (status, reason, termination["message"]) == ("TERMINATED", "deleted", "deleted by account local")
+
+
+def test_by_expiry(client):
+    ident = client.create("short", timeoutMs=200)["id"]
+    until(lambda: client.sandbox(ident)["status"] == "TERMINATED", "its time is over")
+    assert ending(client, ident)[1:][0] == "timeout" and ending(client, ident)[2]["message"] == "deleted by expiry"
+    ident = client.create("kept", timeoutMs=200, persistent=True)["id"]
+    until(lambda: client.sandbox(ident)["status"] == "STOPPED", "its time is over")
+    assert ending(client, ident)[2]["message"] == "stopped by expiry"
+
+
+@pytest.mark.parametrize("command, reason, code, message", [
+    ("exit 3", "exited", 3, "stopped by its start command's end"),
+    (["python3", "-c", HOG], "oom", 137,
+     "stopped by its start command's end: python3 was killed for want of memory")])
+def test_by_its_start_commands_end(client, command, reason, code, message):
+    ident = client.create("job", startCommand=command, stopWhenStartEnds=True, memoryGB=0.125)["id"]
+    until(lambda: client.sandbox(ident)["status"] == "STOPPED", "it ends with its start command")
+    _, told, termination = ending(client, ident)
+    assert (told, termination["exitCode"], termination["message"]) == (reason, code, message)
+    assert termination["peakBytes"] > 0 and termination["cpuMs"] > 0
+
+
+def crash(pid):
+    """Puts an illegal instruction where the process goes on; it meets it at its next event."""
+    at = int(proc.text(pid, "syscall").split()[-1], 16)
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(at)
+        memory.write(b"\x0f\x0b")
+
+
+@pytest.mark.parametrize("how, reason, sig, words", [
+    ("killed", "signal", signal.SIGKILL, "killed from outside"),
+    ("crashed", "error", signal.SIGILL, "engine fault")])
+def test_first_process_dies(server, client, box, how, reason, sig, words):
+    pid = pid_1(server, box["id"])
+    if how == "killed":
+        os.kill(pid, sig)
+    else:
+        if os.uname().machine != "x86_64":
+            pytest.skip("the instruction is another one here")
+        crash(pid)
+        client.post("/sandbox/box/exec", {"command": ["true"]})
+    until(lambda: client.sandbox("box")["status"] == "ERROR", "its death is told")
+    told = client.sandbox("box")
+    assert told["terminationReason"] == reason and told["termination"]["signal"] == sig
+    assert words in told["termination"]["message"] and words in told["statusReason"]
+    assert told["termination"]["peakBytes"] > 0
+    client.delete("/sandbox/box")
+    after = client.sandbox(box["id"])["termination"]
+    assert words in after["message"] and after["message"].startswith("deleted by account local")
