@@ -21,6 +21,7 @@ struct cay_settler_job {
     struct cay_settler_job *next;
     char sandbox_id[CAY_ID_SIZE], exec_id[CAY_ID_SIZE];
     int64_t ended_ms; /* of a sandbox that ended: what began before is not there any more */
+    bool settled;
 };
 
 /* Followers wait by inotify for IN_MODIFY, which a new mtime alone brings as well: so they wake
@@ -180,6 +181,14 @@ int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const 
     return summarize(core, sb->id, exec_id, log_fd, known_of, a, out, err);
 }
 
+static void no_longer_waiting(struct cay_settler *s, const char *exec_id)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->first && strcmp(s->first->exec_id, exec_id) == 0)
+        s->first->settled = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void settle_one(struct cay_core *core, const char *sandbox_id, const char *exec_id,
                        int64_t ended_ms)
 {
@@ -190,7 +199,9 @@ static void settle_one(struct cay_core *core, const char *sandbox_id, const char
     if (cay_log_open(core->logs_fd, sandbox_id, exec_id, &fd, &ignored) < 0)
         return;
     struct outside known_of = {.ended_ms = ended_ms};
-    if (summarize(core, sandbox_id, exec_id, fd, known_of, &a, &ex, &ignored) == 0)
+    int r = summarize(core, sandbox_id, exec_id, fd, known_of, &a, &ex, &ignored);
+    no_longer_waiting(&core->settler, exec_id); /* or who is woken would wait on */
+    if (r == 0)
         touch(fd);
 }
 
@@ -302,7 +313,7 @@ static bool is_waiting(struct cay_settler *s, const char *exec_id)
     bool found = false;
     pthread_mutex_lock(&s->lock);
     for (struct cay_settler_job *job = s->first; job && !found; job = job->next)
-        found = strcmp(job->exec_id, exec_id) == 0;
+        found = !job->settled && strcmp(job->exec_id, exec_id) == 0;
     pthread_mutex_unlock(&s->lock);
     return found;
 }
