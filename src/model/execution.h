@@ -40,7 +40,7 @@ struct cay_execution {
     uint64_t stdout_bytes, stderr_bytes; /* written by the process */
     bool truncated;                      /* some of it is no longer in the log */
     uint64_t cpu_ms, peak_bytes;
-    bool tty; /* its output is one stream, as a terminal shows it */
+    bool tty;         /* its output is one stream, as a terminal shows it */
     char process[16]; /* who was ended by the signal; empty: not known */
     bool counted;     /* the log itself tells of oom and pids */
 };

@@ -589,7 +589,7 @@ void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *e
 void cay_provider_fake_full(struct cay_provider *p, const char *id)
 {
     LOCKED(self(p));
-    struct box *b = find(self(p), id);
+    struct cay_fake_box *b = find(self(p), id);
     if (b)
         b->disk_bytes = CAY_MIN_DISK_BYTES;
 }
