@@ -148,7 +148,8 @@ TEST(exec_fails_for_want_of_disk)
     CHECK_STR("there is none", look(&f, sb.id, late.id).reason, "disk");
     CHECK_EQ("exec", fixture_exec(&f, "box", "exit", "0", &good, &err), 0);
     CHECK_STR("success has no cause", look(&f, sb.id, good.id).reason, "exited");
-    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_STR("kept when all is gone", look(&f, sb.id, late.id).reason, "disk");
     fixture_close(&f);
 }

@@ -307,7 +307,8 @@ TEST(keeper_ends_what_ends_with_its_start)
     CHECK_EQ("its code", death.exit_code, 3);
     CHECK_STR("by what", death.message, "stopped by its start command's end");
     CHECK("with what it used", death.peak_bytes > 0 && death.cpu_ms > 0);
-    CHECK_EQ("delete", cay_core_delete(f.core, &f.me, "box", &f.a, &sb, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_STR("both are told", row(&f, sb.id).death.message,
               "deleted by account local; it had ended before: stopped by its start command's end");
     CHECK("the figures stay", row(&f, sb.id).death.peak_bytes > 0);
