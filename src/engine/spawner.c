@@ -160,6 +160,9 @@ static int remove_cgroup(struct cay_engine *engine, const char *id, struct cay_e
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
         r = cay_cgroup_remove(&engine->cgroups, id, err);
     }
+    if (r == CAY_ERR_CONFLICT)
+        return cay_fail(err, CAY_ERR_TIMEOUT,
+                        "a process of %s waits in the kernel and does not die", id);
     return r;
 }
 

@@ -213,3 +213,18 @@ def test_what_cannot_stand_still(client, box, stuck):
     pause(client, "box")
     resume(client, "box")
     assert client.sh("box", "echo fine") == "fine\n"
+
+
+def test_what_cannot_die(server, client, box, stuck):
+    """F-28: SIGKILL does not reach who waits in the kernel. The delete says so, and works when it is repeated."""
+    groups = [Path(d, "cgroup.procs") for d in proc.cgroup_dirs(box["id"])]
+    for group in groups:
+        group.write_text(str(stuck))
+    began = time.monotonic()
+    answer = client.delete("/sandbox/box")
+    assert answer.status == 504 and time.monotonic() - began < 15, answer
+    assert client.create("other")["status"] == "RUNNING", "nobody else waits for it"
+    for group in groups:
+        Path(group.parent.parent.parent, "cgroup.procs").write_text(str(stuck))
+    assert client.delete("/sandbox/box").status == 200
+    assert box["id"] not in server.traces() and proc.in_cgroup(box["id"]) == []
