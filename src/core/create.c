@@ -94,7 +94,8 @@ static int insert_row(struct cay_core *core, char made_up[CAY_MAX_NAME + 1], str
 
 static int create_failed(const struct cay_spec *spec, int r, struct cay_error *err)
 {
-    if (spec->from && r == CAY_ERR_NOT_FOUND && strcmp(cay_error_name(err), "IMAGE_NOT_FOUND") != 0)
+    if (spec->from && !spec->volume && r == CAY_ERR_NOT_FOUND &&
+        strcmp(cay_error_name(err), "IMAGE_NOT_FOUND") != 0)
         return cay_fail_as(err, CAY_ERR_CONFLICT,
                            cay_id_is_snapshot(spec->from) ? "SNAPSHOT_GONE" : "SANDBOX_GONE",
                            "the files of %s are gone", spec->from);

@@ -224,13 +224,11 @@ int cay_core_kept_list(struct cay_core *core, const struct cay_account *owner,
     return cay_store_kept_list(core->store, filter, a, out, err);
 }
 
+/* For an id that the caller holds. */
 static int drop(struct cay_core *core, const char *account_id, enum cay_kept_kind kind,
                 const char *id, struct cay_arena *a, struct cay_kept *out, struct cay_error *err)
 {
-    CAY_AUTO_HOLD struct cay_hold hold = {0};
-    int r = cay_hold_wait(&core->holds, id, &hold, err); /* who makes a sandbox of it goes first */
-    if (r == 0)
-        r = find(core, account_id, kind, id, a, out, err);
+    int r = find(core, account_id, kind, id, a, out, err);
     if (r == 0 && kind == CAY_VOLUME && out->sandbox_id[0])
         r = in_use(out, err);
     if (r < 0)
@@ -245,7 +243,10 @@ int cay_core_kept_delete(struct cay_core *core, const struct cay_account *owner,
                          enum cay_kept_kind kind, const char *id, struct cay_arena *a,
                          struct cay_kept *out, struct cay_error *err)
 {
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
     int r = find(core, owner->id, kind, id, a, out, err);
+    if (r == 0)
+        r = cay_hold_wait(&core->holds, id, &hold, err); /* who makes a sandbox of it goes first */
     return r < 0 ? r : drop(core, owner->id, kind, id, a, out, err);
 }
 
@@ -260,7 +261,10 @@ void cay_core_expire_kept(struct cay_core *core, int64_t now_ms)
         return;
     }
     for (size_t i = 0; i < due.count; i++) {
+        CAY_AUTO_HOLD struct cay_hold hold = {0};
         const struct cay_kept *kept = &due.at[i];
+        if (!cay_hold_try(&core->holds, kept->id, &hold))
+            continue; /* the next tick: nobody waits here */
         int r = drop(core, kept->account_id, kept->kind, kept->id, &a, &gone, &err);
         if (r == 0)
             cay_log_info("%s %s removed: its time is over", cay_kept_kind_name(kept->kind),

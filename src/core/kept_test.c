@@ -324,6 +324,12 @@ TEST(snapshot_goes_when_it_is_due)
     CHECK_STR("by name", err.field, "expiresAt");
     cay_core_expire_kept(f.core, end_ms - 1);
     CHECK_EQ("not yet", get_kept(&f, CAY_SNAPSHOT, due.id, &got), 0);
+    struct cay_hold hold = {0};
+    CHECK_EQ("somebody makes a sandbox of it", cay_hold_share(&f.core->holds, due.id, &hold, &err),
+             0);
+    cay_core_expire_kept(f.core, end_ms);
+    CHECK_EQ("it waits", get_kept(&f, CAY_SNAPSHOT, due.id, &got), 0);
+    cay_hold_end(&hold);
     cay_core_expire_kept(f.core, end_ms);
     CHECK_EQ("gone", get_kept(&f, CAY_SNAPSHOT, due.id, &got), CAY_ERR_NOT_FOUND);
     CHECK_EQ("the other stays", get_kept(&f, CAY_SNAPSHOT, stays.id, &got), 0);
