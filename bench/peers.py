@@ -12,6 +12,8 @@ from pathlib import Path
 POLICY = Path("/usr/sbin/policy-rc.d")
 TOOLS = {"docker": "docker.io", "dockerd": "docker.io", "crun": "crun", "bwrap": "bubblewrap", "wrk": "wrk"}
 
+APPLETS = "sh cat dd head mkdir rm seq sync tail yes".split()
+
 
 class Unavailable(Exception):
     """Why a peer cannot run here."""
@@ -39,17 +41,27 @@ def need(program):
     raise Unavailable(f"{TOOLS[program]} cannot be installed: {lines[-1] if lines else 'no output'}")
 
 
-def small_root(directory):
-    """A tree with `true` and `sleep` as this host has them, and what they are linked with."""
+def image_layers(images, name):
+    """Directories of an image of cay's, topmost first."""
+    for line in Path(images, "refs", name).read_text().splitlines():
+        key, _, value = line.partition("=")
+        if key == "layers":
+            return [Path(images, "layers", layer) for layer in value.split()]
+    raise Unavailable(f"the image {name} names no layers")
+
+
+def small_root(directory, program):
+    """A tree with `true` and `sleep` as this host has them, what they are linked with, and one program more."""
     root = Path(directory)
     for name in ("proc", "sys", "dev", "tmp", "etc"):
         (root / name).mkdir(parents=True, exist_ok=True)
-    for program in ("/bin/true", "/bin/sleep"):
-        libraries = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
-        for path in [program, *re.findall(r"(/\S+) \(0x", libraries)]:
-            target = root / path.lstrip("/")
+    for path in ("/bin/true", "/bin/sleep"):
+        libraries = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+        for file in [path, *re.findall(r"(/\S+) \(0x", libraries)]:
+            target = root / file.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(os.path.realpath(path), target)
+            shutil.copy(os.path.realpath(file), target)
+    shutil.copy(program, root)
     return root
 
 
@@ -61,7 +73,7 @@ class Docker:
         self.socket = str(self.work / "docker.sock")
         self.process = None
 
-    def start(self):
+    def start(self, root, images):
         program = need("dockerd")
         log = open(self.work / "log", "wb")
         self.process = subprocess.Popen(
@@ -74,7 +86,7 @@ class Docker:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise Unavailable("dockerd does not start: " + self.last_error())
             time.sleep(0.1)
-        self.load()
+        self.load(root, images)
         return self
 
     def last_error(self):
@@ -84,23 +96,44 @@ class Docker:
     def curl(self, *args):
         return subprocess.run(["curl", "-s", "--unix-socket", self.socket, *args], capture_output=True, text=True).stdout
 
-    def load(self):
-        root = small_root(self.work / "root")
-        subprocess.run(["tar", "-C", root, "-cf", self.work / "image.tar", "."], check=True)
+    def load(self, root, images):
+        """The small tree, and busybox for what needs a shell."""
+        tree = self.work / "root"
+        shutil.copytree(root, tree, symlinks=True)
+        shutil.copy(image_layers(images, "busybox")[0] / "bin" / "busybox", tree / "bin" / "busybox")
+        for name in APPLETS:
+            (tree / "bin" / name).symlink_to("busybox")
+        subprocess.run(["tar", "-C", tree, "-cf", self.work / "image.tar", "."], check=True)
         answer = self.curl("-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary",
                            f"@{self.work / 'image.tar'}", "http://d/images/create?fromSrc=-&repo=cay-bench&tag=1")
         if "sha256:" not in answer:
             raise Unavailable(f"docker import: {answer.strip()}")
 
+    def cli(self, *args, timeout=600):
+        """Standard output of `docker ARGS…`, which must succeed."""
+        done = subprocess.run([need("docker"), "-H", f"unix://{self.socket}", *args], capture_output=True, text=True,
+                              timeout=timeout)
+        if done.returncode != 0:
+            raise Unavailable(f"docker {args[0]}: {(done.stderr.strip().splitlines() or ['failed'])[0][:160]}")
+        return done.stdout
+
+    def run(self, name, *args):
+        """A container that stays; ARGS are flags, then the command behind `--`."""
+        at = args.index("--")
+        return self.cli("run", "-d", "--network", "none", "--name", name, *args[:at], "cay-bench:1", *args[at + 1:])
+
+    def remove_all(self):
+        names = json.loads(self.curl("http://d/containers/json?all=true") or "[]")
+        for container in names:
+            self.curl("-X", "DELETE", f"http://d/containers/{container['Id']}?force=true&v=true")
+
     def version(self):
         return json.loads(self.curl("http://d/version"))["Version"]
 
-    def exec_command(self):
+    def exec_command(self, name="bench-exec"):
         """`docker exec` of true, in a container made for it."""
-        docker = [need("docker"), "-H", f"unix://{self.socket}"]
-        done = subprocess.run([*docker, "run", "-d", "--rm", "--network", "none", "--name", "bench-exec", "cay-bench:1",
-                               "/bin/sleep", "infinity"], capture_output=True, text=True)
-        return [*docker, "exec", "bench-exec", "/bin/true"] if done.returncode == 0 else None
+        self.run(name, "--", "/bin/sleep", "infinity")
+        return [need("docker"), "-H", f"unix://{self.socket}", "exec", name, "/bin/true"]
 
     def pids(self):
         """dockerd and its containerd."""
@@ -109,7 +142,7 @@ class Docker:
 
     def stop(self):
         if self.process:
-            self.curl("-X", "DELETE", "http://d/containers/bench-exec?force=true")
+            self.remove_all()
             self.process.terminate()
             try:
                 self.process.wait(30)
@@ -124,23 +157,39 @@ class Docker:
         shutil.rmtree(self.work, ignore_errors=True)
 
 
-def bwrap_command(root):
-    return [need("bwrap"), "--unshare-all", "--ro-bind", str(root), "/", "--proc", "/proc", "--dev", "/dev", "/bin/true"]
+def bwrap_command(root, program):
+    return [need("bwrap"), "--unshare-all", "--die-with-parent", "--ro-bind", str(root), "/", "--proc", "/proc", "--dev", "/dev",
+            program]
 
 
-def crun_command(root, work):
-    """In a mount namespace without the v2 tree: Debian's crun refuses hybrid cgroups."""
-    program = need("crun")
-    bundle = Path(work, "bundle")
-    bundle.mkdir()
-    subprocess.run([program, "spec"], cwd=bundle, check=True, capture_output=True)
-    config = json.loads((bundle / "config.json").read_text())
-    config["process"].update(terminal=False, args=["/bin/true"])
-    config["root"] = {"path": str(root), "readonly": True}
-    (bundle / "config.json").write_text(json.dumps(config))
-    return [program, "--root", str(Path(work, "crun-state")), "run", "--bundle", str(bundle), "cay-bench-%d-@" % os.getpid()]
+def without_unified():
+    """Debian's crun refuses hybrid cgroups: what is run behind this does not see the v2 tree."""
+    return ["unshare", "-m", "sh", "-c", "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\"", "sh"]
 
 
-def without_unified(command):
-    hide = "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\""
-    return ["unshare", "-m", "sh", "-c", hide, "sh", *command]
+class Crun:
+    """Containers of one program, as `crun spec` describes them."""
+
+    def __init__(self, work, root, program):
+        self.program = need("crun")
+        self.state = Path(work, "crun-state")
+        self.bundle = Path(tempfile.mkdtemp(prefix="bundle-", dir=work))
+        subprocess.run([self.program, "spec"], cwd=self.bundle, check=True, capture_output=True)
+        config = json.loads((self.bundle / "config.json").read_text())
+        config["process"].update(terminal=False, args=[program])
+        config["root"] = {"path": str(root), "readonly": True}
+        (self.bundle / "config.json").write_text(json.dumps(config))
+        self.name = f"cay-bench-{os.getpid()}-{self.bundle.name}-@"
+
+    def run(self, *flags):
+        return [self.program, "--root", str(self.state), "run", *flags, "--bundle", str(self.bundle), self.name]
+
+    def delete(self):
+        return [self.program, "--root", str(self.state), "delete", "-f", self.name]
+
+    @staticmethod
+    def remove_all(work):
+        """Of a run that was interrupted."""
+        state = Path(work, "crun-state")
+        for name in os.listdir(state) if state.is_dir() else []:
+            subprocess.run([*without_unified(), "crun", "--root", str(state), "delete", "-f", name], capture_output=True)

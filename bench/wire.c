@@ -183,7 +183,26 @@ void print_times(uint64_t *ns, size_t count, uint64_t wall_ns)
     if (count == 0)
         die("nothing was measured");
     qsort(ns, count, sizeof(*ns), compare);
-    printf("{\"n\": %zu, \"p50\": %.1f, \"p95\": %.1f, \"p99\": %.1f, \"rate\": %.1f}\n", count,
-           (double)ns[count / 2] / 1e3, (double)ns[count * 95 / 100] / 1e3,
-           (double)ns[count * 99 / 100] / 1e3, (double)count * 1e9 / (double)wall_ns);
+    printf("{\"n\": %zu, \"p50\": %.1f, \"p95\": %.1f, \"p99\": %.1f, \"rate\": %.1f, "
+           "\"wall_ms\": %.1f}\n",
+           count, (double)ns[count / 2] / 1e3, (double)ns[count * 95 / 100] / 1e3,
+           (double)ns[count * 99 / 100] / 1e3, (double)count * 1e9 / (double)wall_ns,
+           (double)wall_ns / 1e6);
+}
+
+static uint64_t sum(const uint64_t *ns, size_t count)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < count; i++)
+        all += ns[i];
+    return all;
+}
+
+void print_pair(uint64_t *create_ns, uint64_t *delete_ns, size_t count)
+{
+    printf("{\"create\": ");
+    print_times(create_ns, count, sum(create_ns, count));
+    printf(", \"delete\": ");
+    print_times(delete_ns, count, sum(delete_ns, count));
+    printf("}\n");
 }

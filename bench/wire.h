@@ -26,5 +26,8 @@ void wire_field(const struct wire *w, const char *key, char *out, size_t size);
 
 uint64_t now_ns(void);
 void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* Sorts, and prints one line of JSON: n, p50, p95, p99 in microseconds, and the rate per second. */
+/* Sorts, and prints one line of JSON: n, p50, p95, p99 in microseconds, the rate per second, and
+ * all of the time in milliseconds. */
 void print_times(uint64_t *ns, size_t count, uint64_t wall_ns);
+/* Both of one loop, as {"create": {…}, "delete": {…}}. */
+void print_pair(uint64_t *create_ns, uint64_t *delete_ns, size_t count);

@@ -53,13 +53,15 @@ def in_cgroup(name):
     return [p for p in pids() if f"/{name}" in text(p, "cgroup") and alive(p)]
 
 
+def cgroup_mounts():
+    lines = [line.split()[:3] for line in Path("/proc/mounts").read_text().splitlines()]
+    return [where for _, where, kind in lines if kind in ("cgroup", "cgroup2")]
+
+
 def cgroup_dirs(name):
     """Directories of that name in every cgroup hierarchy of the host."""
     found = []
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, where, kind = line.split()[:3]
-        if kind not in ("cgroup", "cgroup2"):
-            continue
+    for where in cgroup_mounts():
         for here, dirs, _ in os.walk(where):
             if name in dirs:
                 found.append(os.path.join(here, name))
