@@ -4,7 +4,8 @@
 #   make            packages that are missing, then build/cay and build/cay-init
 #   make run        the server in the foreground      DATA=./data LISTEN=127.0.0.1:3000
 #   make test       every test; the last line is `N passed, N failed`      SUITES="unit e2e"
-#   make bench      figures side by side with other systems, and build/bench.json
+#   make bench      figures side by side with other systems, and build/bench.json      ROWS="create fork"
+#   make bench-2000 only that of many live sandboxes      COUNT=5000
 #   make check      format, layers, sizes, headers, words
 #   make asan tsan  unit tests under the sanitizers
 #   make fuzz       every fuzzer for FUZZ_SECONDS=60
@@ -16,16 +17,18 @@ SERVE ?=
 # Shared by all test runs on this machine, so that the images are made once.
 TEST_IMAGES := $(or $(CAY_IMAGES),/var/cache/cay-images)
 SUITES ?=
+ROWS ?=
+COUNT ?= 2000
 FUZZ_SECONDS ?= 60
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 # Of these alone: `make run` keeps its images with its data.
-test bench: export CAY_IMAGES := $(TEST_IMAGES)
+test bench bench-2000: export CAY_IMAGES := $(TEST_IMAGES)
 
 share = $(DESTDIR)$(PREFIX)/share/cay
 
-.PHONY: build packages run test images bench check format asan tsan fuzz install clean
+.PHONY: build packages run test images bench bench-2000 check format asan tsan fuzz install clean
 .DEFAULT_GOAL := build
 # Two of these at once would only fight for the same build directory.
 .NOTPARALLEL:
@@ -53,7 +56,10 @@ test: build images
 	@tools/test build $(SUITES)
 
 bench: build images
-	@bench/run
+	@bench/run $(ROWS)
+
+bench-2000: build images
+	@COUNT=$(COUNT) bench/run density
 
 # Of the programs only cay-init is built, and without sanitizer: it is static, and the tests drive it.
 asan: packages

@@ -111,10 +111,13 @@ class Docker:
 
     def cli(self, *args, timeout=600):
         """Standard output of `docker ARGS…`, which must succeed."""
-        done = subprocess.run([need("docker"), "-H", f"unix://{self.socket}", *args], capture_output=True, text=True,
-                              timeout=timeout)
+        try:
+            done = subprocess.run([need("docker"), "-H", f"unix://{self.socket}", *args], capture_output=True, text=True,
+                                  timeout=timeout)
+        except subprocess.TimeoutExpired:
+            raise Unavailable(f"docker {args[0]} took longer than {timeout} s")
         if done.returncode != 0:
-            raise Unavailable(f"docker {args[0]}: {(done.stderr.strip().splitlines() or ['failed'])[0][:160]}")
+            raise Unavailable(f"docker {args[0]}: {(done.stderr.strip().splitlines() or ['failed'])[0][-160:]}")
         return done.stdout
 
     def run(self, name, *args):

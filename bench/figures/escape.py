@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Probes of the walls from inside, by every way in, beside Docker hardened by flags."""
+import re
 from collections import Counter
 
 import peers
@@ -7,10 +8,12 @@ from bench import Failed
 from harness import probes
 
 # What its documentation and common advice recommend, and a sandbox's limits.
-HARDENED = ("--rm", "--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", "1000",
+HARDENED = ("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--user", "1000",
             "--read-only", "--tmpfs", "/tmp", "--pids-limit", "512", "--memory", "2g", "--memory-swap", "2g", "--cpus", "1",
-            "--ulimit", "core=0", "--ulimit", "nofile=1024:65536")
+            "--ulimit", "core=0", "--ulimit", "nofile=1024:4096")
 PROGRAM = "/workspace/program"
+PROBES_S = 60
+OF_PID_1 = re.compile(r"_1$|^as_init_|/proc/1/")
 SEVERITIES = (("H", "high", "= 0"), ("M", "medium", "<= 1"), ("L", "low", "<= 4"))
 
 
@@ -22,13 +25,13 @@ def changed(client, verb, name, body=None):
 
 
 def by_exec(client, content, user="user"):
-    client.create("exec")
-    probes.put(client, "exec", PROGRAM, content)
-    return client.exec("exec", [PROGRAM], user=user, timeoutMs=60_000)["stdout"]
+    client.create("told")
+    probes.put(client, "told", PROGRAM, content)
+    return client.exec("told", [PROGRAM], user=user, timeoutMs=60_000)["stdout"]
 
 
 def by_start(client, content):
-    return probes.run_started(client, "start", content, PROGRAM)
+    return probes.run_started(client, "started", content, PROGRAM)
 
 
 def after_fork(client, content):
@@ -56,11 +59,12 @@ WAYS = {
 
 
 def of_docker(b, program):
-    """Open doors, or None where there is no docker."""
+    """Open doors, or None where there is no docker. Its pid 1 is no guard but the tenant's own: not counted."""
     if not b.docker:
         return None
-    text = b.docker.cli("run", *HARDENED, "-v", f"{program}:/program:ro", "cay-bench:1", "/program")
-    return probes.judge(text)[2]
+    b.docker.run("hardened", *HARDENED, "-v", f"{program}:/program:ro", "--", "/bin/sleep", "infinity")
+    doors = probes.judge(b.docker.cli("exec", "hardened", "/program", timeout=PROBES_S))[2]
+    return {name: door for name, door in doors.items() if not OF_PID_1.search(name)}
 
 
 def count(doors, severity):
@@ -88,8 +92,8 @@ def escape(b):
         for severity, word, goal in SEVERITIES:
             b.add(f"open to {total} probes, {way}: {word}", count(ours, severity), "", goal, peer,
                   None if theirs is None else count(theirs, severity))
-        worse = sorted(set(ours) - set(theirs or ours))
-        b.add(f"open to {total} probes, {way}: worse than the peer", len(worse), "", "= 0", peer)
+        worse = None if theirs is None else len(set(ours) - set(theirs))
+        b.add(f"open to {total} probes, {way}: shut only at the peer's", worse, "", "= 0", peer)
         tell(way, ours, theirs or {})
 
 
