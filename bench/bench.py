@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
@@ -152,10 +153,12 @@ class Bench:
                 for name, figure in figures:
                     try:
                         figure(self)
-                    except (Failed, AssertionError, OSError, peers.Unavailable) as e:
+                        self.tidy()
+                    except Exception as e:  # one that fails does not cost the others
                         failed += 1
-                        self.add(f"{name}: failed", None, "", "", str(e).splitlines()[0][:200])
-                    self.tidy()
+                        self.add(f"{name}: failed", None, "", "", (str(e).splitlines() or [repr(e)])[0][:200])
+                        if not isinstance(e, (Failed, peers.Unavailable)):
+                            traceback.print_exc()
         finally:
             docker.stop()
             peers.Crun.remove_all(self.work)

@@ -6,11 +6,10 @@ from bench import ROUNDS
 
 SECONDS = 5
 QUIET, DOCKER_QUIET = 400, 15  # commands per measurement, fewer when SECONDS are over
-AT = {"cay": "/workspace", "docker": "/tmp"}
 ABUSE = {
     "fork bomb": "bomb() { bomb | bomb & }; bomb; sleep 60",
     "memory hog": "while :; do head -c 8G /dev/zero | tail > /dev/null; done",
-    "disk filler": "while :; do dd if=/dev/zero of={at}/filler bs=1M count=4096; sync; done 2>/dev/null",
+    "disk filler": "while :; do dd if=/dev/zero of=AT/filler bs=1M count=4096; sync; done 2>/dev/null",
     "log flood": "yes 'all work and no play makes jack a dull boy'",
 }
 LIMITS = ("--memory", "2g", "--memory-swap", "2g", "--cpus", "1", "--pids-limit", "512")
@@ -19,7 +18,7 @@ LIMITS = ("--memory", "2g", "--memory-swap", "2g", "--cpus", "1", "--pids-limit"
 def beside_cay(b, what):
     client = b.server.client()
     ident = client.create("noisy", diskSizeGB=1)["id"]
-    client.detach(ident, ["sh", "-c", ABUSE[what].format(at=AT["cay"])], timeoutMs=(SECONDS + 10) * 1000)
+    client.detach(ident, ["sh", "-c", ABUSE[what].replace("AT", "/workspace")], timeoutMs=(SECONDS + 10) * 1000)
     try:
         return b.cay("exec", 1, QUIET, SECONDS)()["p95"]
     finally:
@@ -27,7 +26,7 @@ def beside_cay(b, what):
 
 
 def beside_docker(b, what):
-    b.docker.run("noisy", *LIMITS, "--", "/bin/sh", "-c", ABUSE[what].format(at=AT["docker"]))
+    b.docker.run("noisy", *LIMITS, "--", "/bin/sh", "-c", ABUSE[what].replace("AT", "/tmp"))
     try:
         return b.dock("exec", 1, DOCKER_QUIET, SECONDS)()["p95"]
     finally:
@@ -36,7 +35,8 @@ def beside_docker(b, what):
 
 def ratio_of(alone, beside, rounds):
     """The median of the rounds' ratios: each round has its own quiet time just before."""
-    return statistics.median(1 / (alone() / beside()) for _ in range(rounds))
+    quiet_and_loud = [(alone(), beside()) for _ in range(rounds)]
+    return statistics.median(loud / quiet for quiet, loud in quiet_and_loud)
 
 
 def neighbours(b):
