@@ -19,6 +19,7 @@
 
 #define CHUNK (4 << 20) /* between two looks at the clock */
 #define FD_PATH 32
+#define MAX_WAY_BYTES (64 << 20) /* what we remember of the way down */
 
 /* A directory on the way down. */
 struct level {
@@ -33,22 +34,28 @@ struct copying {
     int links;    /* every file with several names, by its inode number */
     int64_t until_ms;
     struct level *level;
+    size_t way_bytes; /* of all levels and their names */
     bool cloned, copied;
     uint64_t bytes;
     char *names, *value; /* of attributes, as large as the kernel has them */
     void *buffer;        /* CHUNK bytes, once needed */
 };
 
+static void leave(struct copying *c)
+{
+    struct level *level = c->level;
+    c->level = level->up;
+    c->way_bytes -= sizeof *level + level->names.len;
+    cay_buf_done(&level->names);
+    free(level);
+}
+
 static void done(struct copying *c)
 {
     cay_close_fd(&c->from);
     cay_close_fd(&c->to);
-    while (c->level) {
-        struct level *level = c->level;
-        c->level = level->up;
-        cay_buf_done(&level->names);
-        free(level);
-    }
+    while (c->level)
+        leave(c);
     free(c->names);
     free(c->value);
     free(c->buffer);
@@ -168,7 +175,7 @@ static int copy_regular(struct copying *c, int file, const char *name, const str
 {
     char path[FD_PATH];
     fd_path(file, path); /* no other file by now: `file` holds it */
-    CAY_AUTO_FD int from = open(path, O_RDONLY | O_CLOEXEC);
+    CAY_AUTO_FD int from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no lease */
     CAY_AUTO_FD int to =
         openat(c->to, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (from < 0 || to < 0)
@@ -236,10 +243,13 @@ static int copy_entry(struct copying *c, const char *name, struct cay_error *err
         return 0; /* gone meanwhile */
     if (file < 0 || fstat(file, &st) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot look at a file");
-    if (S_ISDIR(st.st_mode))
-        cay_buf_add(&c->level->names, name, strlen(name) + 1);
-    else
+    if (!S_ISDIR(st.st_mode))
         return copy_file(c, file, name, &st, err);
+    size_t len = strlen(name) + 1;
+    c->way_bytes += len;
+    if (c->way_bytes > MAX_WAY_BYTES)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "there are too many directories to copy");
+    cay_buf_add(&c->level->names, name, len);
     return 0;
 }
 
@@ -259,6 +269,7 @@ static int enter(struct copying *c, struct cay_error *err)
         return cay_fail(err, CAY_ERR_PROVIDER, "no memory to go deeper");
     level->up = c->level;
     c->level = level;
+    c->way_bytes += sizeof *level;
     int fd = openat(c->from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir || fstat(c->from, &level->from) < 0 || fstat(c->to, &level->to) < 0) {
@@ -317,14 +328,6 @@ static int go_up(struct copying *c, struct cay_error *err)
     c->from = cay_take_fd(&from);
     c->to = cay_take_fd(&to);
     return 0;
-}
-
-static void leave(struct copying *c)
-{
-    struct level *level = c->level;
-    c->level = level->up;
-    cay_buf_done(&level->names);
-    free(level);
 }
 
 int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **method_out,

@@ -217,6 +217,29 @@ def test_spawner_dies_in_a_copy(house):
     assert engine.kept() == [SNAPSHOT]
 
 
+def test_copies_leave_room(tmp_path):
+    """Where every file is copied, half of the spawners go on with the rest."""
+    with plain_server(tmp_path) as server:
+        server.start()
+        client = server.client()
+        spawners = [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+        names = [chr(ord("a") + i) for i in range(len(spawners))]
+        sources = [client.create(name)["id"] for name in names]
+        for name in names:
+            client.sh(name, "mkdir many && cd many && seq 8000 | xargs touch")
+        engines = [Engine(server) for _ in names]
+        for engine, ident, name in zip(engines, sources, names):
+            engine.send("snapshot", ident, other="sn-" + name * 20)
+        most = 0
+        while not all(engine.has_answer() for engine in engines):
+            most = max(most, sum(n.startswith("new-") for n in os.listdir(files(server))))
+        assert 0 < most <= len(spawners) // 2
+        for engine, name in zip(engines, names):
+            engine.answer()
+            assert len(os.listdir(files(server, "sn-" + name * 20, "upper/workspace/many"))) == 8000
+            engine.ask("drop", "sn-" + name * 20)
+
+
 HOSTILE = [
     ("create", "sb-" + "x" * 20, {"other": "../../../etc"}),
     ("create", "sb-" + "x" * 20, {"other": "new-sn-" + "s" * 16}),
