@@ -330,6 +330,20 @@ static int go_up(struct copying *c, struct cay_error *err)
     return 0;
 }
 
+/* Each of these names would be one too many in the copy. */
+static int drop_links(int links, struct cay_error *err)
+{
+    int fd = openat(links, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    int r = dir ? 0 : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list hard links");
+    for (struct dirent *e; r == 0 && (e = readdir(dir));)
+        if (!is_dots(e->d_name) && unlinkat(links, e->d_name, 0) < 0)
+            r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot remove a hard link");
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
 int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **method_out,
                   uint64_t *bytes_out, struct cay_error *err)
 {
@@ -355,6 +369,8 @@ int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **me
                 leave(&c);
         }
     }
+    if (r == 0)
+        r = drop_links(links, err);
     if (r < 0)
         return r;
     *method_out = c.cloned && !c.copied ? "reflink" : "copy";

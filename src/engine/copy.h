@@ -7,7 +7,7 @@
 /* Copies what is in `from`, and its own attributes, to the empty directory `to`: data (shared where
  * the filesystem can, else holes stay holes), owners, modes, times, all extended attributes, hard
  * links, symlinks, pipes and whiteouts. Sockets are left out: nobody listens in a copy. `links` is
- * an empty directory beside it for our own use; what is in it afterwards is rubbish.
+ * an empty directory beside it for our own use.
  * `method_out` is static: "reflink" or "copy"; `bytes_out` what all files hold. CAY_ERR_TIMEOUT
  * after until_ms (monotonic). */
 int cay_copy_tree(int from, int to, int links, int64_t until_ms, const char **method_out,

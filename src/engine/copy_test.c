@@ -87,8 +87,8 @@ static void check_same(int from, int to, const char *name)
 
 TEST(copy_everything)
 {
-    static const char *const names[] = {".",   "symlink", "up",         "fifo",
-                                        "sub", "sparse",  "sub/-rf *\n"};
+    static const char *const names[] = {"plain", ".",   "symlink", "up",
+                                        "fifo",  "sub", "sparse",  "sub/-rf *\n"};
     struct cay_error err;
     const char *method = NULL;
     uint64_t bytes = 0;
@@ -152,6 +152,7 @@ TEST(copy_deep)
         again = next;
     }
     check_text(again, "bottom", "deep");
+    CHECK("unwritable", fchmod(from, 0) == 0);
     cay_trash_remove(top, "from"); /* deeper than what clears up behind a test can go */
     cay_trash_remove(top, "to");
     cay_trash_remove(top, "again");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removing trees that sandboxes made: of any depth, with any names, in a process of its own.
  *
- * A tenant can nest directories deeper than any path or stack: a directory found on the way down is
- * renamed up into the tree's top and removed from there in its turn, so depth costs nothing. */
+ * A tenant can nest directories deeper than any path or stack, so only the directory that we are in
+ * is open, and the way back is "..": nobody else moves anything here. Nothing is renamed or
+ * written, because a tree that is full to its quota would refuse that. */
 #include "base/log.h"
 #include "engine/dispatcher.h"
 #include "engine/trees.h"
@@ -16,46 +17,66 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#define SAME_TRIES 8 /* while it is read, a directory may hide what is left of it */
+
 static bool is_dots(const char *name)
 {
     return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
 }
 
-/* Empties a directory; what is a directory itself is moved up beside it under a fresh name. */
-static void flatten(int top, const char *name, unsigned *serial)
+/* Removes what can be removed at once. Returns the first directory that has something in it, -1
+ * when nothing is left, -2 when something is that cannot go. */
+static int empty_here(int at)
 {
-    int fd = openat(top, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int found = -1;
+    int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     if (!dir) {
         cay_close_fd(&fd);
-        return;
+        return -2;
     }
-    (void)fchmod(fd, 0700); /* a mode of 0 does not stop root; a quota's helper it might */
-    for (struct dirent *e; (e = readdir(dir));) {
-        if (is_dots(e->d_name) || unlinkat(fd, e->d_name, 0) == 0)
+    for (struct dirent *e; found == -1 && (e = readdir(dir));) {
+        if (is_dots(e->d_name) || unlinkat(at, e->d_name, 0) == 0 ||
+            unlinkat(at, e->d_name, AT_REMOVEDIR) == 0)
             continue;
-        if (unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0)
-            continue;
-        char fresh[32];
-        snprintf(fresh, sizeof fresh, "cay-trash-%u", (*serial)++);
-        (void)renameat(fd, e->d_name, top, fresh); /* stays, and is tried again at the next start */
+        found = openat(at, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (found < 0)
+            found = -2;
     }
     closedir(dir);
+    return found;
 }
 
-/* Each pass empties the directories that the last one moved up; none left: done. */
+/* One that was emptied and is found again does not want to go. */
+static bool is_again(int fd, ino_t *last, int *times)
+{
+    struct stat st = {0};
+    (void)fstat(fd, &st);
+    *times = st.st_ino == *last ? *times + 1 : 0;
+    *last = st.st_ino;
+    return *times > SAME_TRIES;
+}
+
+/* What cannot be removed stays, and is tried again at the next start. */
 void cay_trash_remove(int dirfd, const char *name)
 {
-    unsigned serial = 0;
-    flatten(dirfd, name, &serial);
-    if (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 && serial == 0)
-        return;
-    for (unsigned at = 0; at < serial; at++) {
-        char fresh[32];
-        snprintf(fresh, sizeof fresh, "cay-trash-%u", at);
-        flatten(dirfd, fresh, &serial);
-        (void)unlinkat(dirfd, fresh, AT_REMOVEDIR); /* see flatten */
+    ino_t last = 0;
+    int times = 0;
+    CAY_AUTO_FD int at = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    for (size_t depth = 0; at >= 0;) {
+        int next = empty_here(at);
+        bool down = next >= 0;
+        if (next == -2 || (down && is_again(next, &last, &times)) || (!down && depth == 0)) {
+            cay_close_fd(&next);
+            break;
+        }
+        if (!down)
+            next = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        cay_close_fd(&at);
+        at = next;
+        depth = down ? depth + 1 : depth - 1;
     }
+    (void)unlinkat(dirfd, name, AT_REMOVEDIR); /* see above */
 }
 
 static void empty_in(int dirfd)

@@ -52,14 +52,14 @@ def is_plain(client):
 
 
 def test_both_go_their_ways(house):
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", "echo one > /workspace/f; echo one > /etc/f", user="root")
     made = fork(house, "source", "copy")
     assert made["status"] == "RUNNING" and made["name"] == "copy"
     assert made["forkMethod"] == ("copy" if is_plain(house) else "btrfs-snapshot") and made["forkMs"] >= 0
     assert house.sh("copy", "cat /workspace/f /etc/f") == "one\none\n"
     house.sh("copy", "echo two > /workspace/f; rm /etc/f; echo new > /workspace/new", user="root")
-    house.sh("source", "echo three >> /workspace/f")
+    house.sh("source", "echo three >> /workspace/f", user="root")
     assert house.sh("source", "cat /workspace/f /etc/f; ls /workspace") == "one\nthree\none\nf\n"
     assert house.sh("copy", "cat /workspace/f; ls /workspace; ls /etc/f || true") == "two\nf\nnew\n"
     assert house.sh("copy", "hostname").strip() == "copy"
@@ -67,7 +67,7 @@ def test_both_go_their_ways(house):
 
 def test_processes_notice_nothing(house):
     """Open files, a working directory that is gone, a lock and a writer all go on."""
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     ident = house.detach("source", """
         mkdir gone; cd gone; exec 3> /workspace/open; rmdir /workspace/gone
         echo ready > /workspace/ready; i=0
@@ -87,7 +87,7 @@ def test_processes_notice_nothing(house):
 
 def test_of_one_moment(house):
     """Root and workspace are of one moment, however many files lie between."""
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", "mkdir many && cd many && for i in $(seq 500); do echo > $i; done")
     house.detach("source", "i=0; while :; do i=$((i+1)); echo $i > /workspace/a.new; mv /workspace/a.new /workspace/a; "
                  "echo $i > /usr/z.new; mv /usr/z.new /usr/z; done", user="root")
@@ -100,7 +100,7 @@ def test_of_one_moment(house):
 
 @pytest.mark.parametrize("state", ["stop", "pause"])
 def test_not_running(house, state):
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", "echo one > f")
     assert house.post(f"/sandbox/source/{state}").status == 200
     before = house.sandbox("source")["status"]
@@ -136,7 +136,7 @@ python3 -c "import os; print(os.getxattr('d', 'user.note'), os.getxattr('plain',
 
 def test_everything_comes_along(house):
     """What was deleted of the image stays deleted; links, holes, owners, times and attributes stay."""
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", MAKE, user="root")
     want = house.sh("source", SHOW, user="root")
     assert "only\ntext\n" in want and "one file" in want and "sparse\n" in want and "b'kept' b'kept'" in want
@@ -147,7 +147,7 @@ def test_everything_comes_along(house):
 
 
 def test_file_capabilities(house):
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     value = "0x0100000200040000000000000000000000000000"  # CAP_NET_BIND_SERVICE
     script = f"cp /bin/true /workspace/t && python3 -c \"import os; os.setxattr('/workspace/t', 'security.capability', bytes.fromhex('{value[2:]}'))\""
     house.sh("source", script, user="root")
@@ -158,7 +158,7 @@ def test_file_capabilities(house):
 
 def test_deep(house):
     """A tree deeper than any path, with names as long as may be."""
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", ["python3", "-c", """
 import os
 os.chdir('/workspace')
@@ -187,7 +187,7 @@ def test_source_deleted(house):
 
 
 def test_snapshot(house):
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", "echo one > f")
     made = snapshot(house, "source", name="first")
     assert made["method"] == ("copy" if is_plain(house) else "btrfs-snapshot") and made["id"].startswith("sn-")
@@ -207,7 +207,7 @@ def test_snapshot(house):
 
 def test_chain(house):
     """A fork of a fork of a fork: no layers pile up."""
-    house.create("link-0")
+    house.create("link-0", diskSizeGB=0.2)
     for i in range(100):
         house.sh(f"link-{i}", f"echo {i} >> chain; [ $(wc -l < chain) = {i + 1} ]")
         fork(house, f"link-{i}", f"link-{i + 1}")
@@ -216,7 +216,7 @@ def test_chain(house):
 
 
 def test_many_at_once(house):
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", "echo one > f")
     answer = house.post("/sandbox/source/fork", {"name": "copy", "count": 8})
     assert answer.status == 201, answer
@@ -228,7 +228,7 @@ def test_many_at_once(house):
 
 def test_deleted_under_a_fork(house):
     """Each fork is whole or refused, and the source goes."""
-    house.create("source")
+    house.create("source", diskSizeGB=0.2)
     house.sh("source", "mkdir many && cd many && for i in $(seq 2000); do echo $i > $i; done")
     results = []
 
@@ -295,8 +295,7 @@ def test_too_small_for_the_source(server, client):
 def test_nearly_full(server, client):
     """One with hardly anything left still comes up, writable."""
     client.create("source", diskSizeGB=0.2)
-    fill(client, "source")
-    client.sh("source", "truncate -s -3M /workspace/fill && sync /workspace/fill")
+    client.sh("source", "dd if=/dev/zero of=fill bs=1M count=188 && sync fill")
     fork(client, "source", "copy")
     client.sh("copy", "echo x > x && sync x")
 

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.plain import plain_server
+from harness.wait import until
 
 MB = 1000 * 1000
 
@@ -176,13 +177,13 @@ def test_full(server, client):
     volume = keep(client, "a")
     client.create("b", volume=volume, diskSizeGB=0.2)
     client.sh("b", "sha1sum -c sum")
-    size = 0
-    for _ in range(50):  # its old root goes in the background
-        client.exec("b", "dd if=/dev/zero of=/workspace/fill bs=1M")
-        size = int(client.sh("b", "stat -c %s fill; rm fill"))
-        if size > 150 * MB:
-            break
-    assert 150 * MB < size < 185 * MB
+
+    def room():
+        client.exec("b", "dd if=/dev/zero of=fill bs=1M")
+        return int(client.exec("b", "stat -c %s fill && rm fill")["stdout"] or 0)
+
+    until(lambda: room() > 150 * MB, "its old root gives its room back, in the background", 30)
+    assert room() < 185 * MB
     assert client.delete("/sandbox/b").status == 200
     assert client.delete(f"/volumes/{volume}").status == 200
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """F-03 for copies and volumes: the plug is pulled at every boundary, with quotas and without."""
+import http.client
 import os
 import subprocess
+import threading
 
 import pytest
 
@@ -11,12 +13,11 @@ from harness.plain import plain_server
 from harness.server import CAY
 from harness.wait import until
 
-FORK, SNAPSHOT, VOLUME, TAKER = (kind + letter * 20 for kind, letter in
-                                 (("sb-", "f"), ("sn-", "s"), ("vo-", "v"), ("sb-", "t")))
+SNAPSHOT, VOLUME = "sn-" + "s" * 20, "vo-" + "v" * 20
 POINTS = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=10).stdout.split()
 COPY = [p for p in POINTS if p.startswith("copy-")]
+DELETE = ["delete-intent-written", "delete-killed", "delete-reaped", "delete-cgroup-gone", "delete-files-gone"]
 KEEP = [p for p in POINTS if p.startswith("keep-")]
-MB = 1000 * 1000
 
 
 @pytest.fixture(params=["disk", "plain"])
@@ -36,14 +37,14 @@ def files(server, *path):
 def source(server):
     """One with something in it, and a command that must notice nothing."""
     client = server.client()
-    ident = client.create("source")["id"]
+    ident = client.create("source", persistent=True, diskSizeGB=0.3)["id"]
     client.sh("source", "echo precious > /workspace/f; echo root > /etc/f; rm /etc/debian_version", user="root")
     client.detach("source", "i=0; while :; do i=$((i+1)); echo $i > /workspace/count; sleep 0.01; done")
     client.close()
     return ident
 
 
-def unharmed(server, ident):
+def unharmed(server):
     client = server.client()
     assert client.sandbox("source")["status"] == "RUNNING"
     before = int(client.sh("source", "cat /workspace/count") or 0)
@@ -52,21 +53,20 @@ def unharmed(server, ident):
     client.close()
 
 
-def crash(server, point, act, before=lambda engine: None):
+def crash(server, point, act):
     """Dies at the point, and comes back. False: that point is not on this way."""
     server.stop()
     server.start(env={"CAY_CRASH_AT": point})
-    engine = Engine(server, timeout=30)
+    client = server.client(timeout=30)
     try:
-        before(engine)
-        act(engine)
-        return False
-    except Refused as e:
-        assert "lost" in e.msg, e  # the spawner died first
-    except OSError:
+        answer = act(client)
+        if server.process.poll() is None:
+            assert answer.status < 300, answer
+            return False
+    except (OSError, http.client.HTTPException):
         pass
     finally:
-        engine.close()
+        client.close()
     server.process.wait(10)
     server.process = None
     server.recover()
@@ -74,121 +74,144 @@ def crash(server, point, act, before=lambda engine: None):
 
 
 def settled(server):
-    """Nothing half-made: only whole trees, and no rubbish in them."""
-    names = os.listdir(files(server))
-    return not any(n.startswith("new-") for n in names) and \
+    """Nothing half-made: only whole trees that somebody knows, and no rubbish in them."""
+    client = server.client()
+    rows = client.get("/sandbox", per_page=1000).json()["sandboxes"]
+    known = {s["id"] for s in rows if s["status"] == "RUNNING"}
+    known |= {s["id"] for s in client.get("/snapshots").json()["snapshots"]}
+    known |= {v["id"] for v in client.get("/volumes").json()["volumes"] if not v["inUse"]}
+    client.close()
+    names = set(os.listdir(files(server)))
+    return names == known and len(rows) == len(server.inits()) and \
         not any(os.path.isdir(files(server, n, "old")) and os.listdir(files(server, n, "old")) for n in names) and \
         not os.listdir(os.path.join(server.data, "engine", "trash"))
 
 
-def check_copy(server, ident):
-    def text(path):
-        with open(files(server, ident, "upper", path)) as f:
-            return f.read()
-
-    assert text("workspace/f") == "precious\n" and text("etc/f") == "root\n"
-    assert os.stat(files(server, ident, "upper/etc/debian_version"), follow_symlinks=False).st_rdev == 0
-    assert not os.path.exists(files(server, ident, "volume"))
+def check(client, name):
+    assert client.sh(name, "cat /workspace/f /etc/f; ls /etc/debian_version 2>/dev/null || true") == "precious\nroot\n"
 
 
-@pytest.mark.parametrize("point", COPY or ["none"])
+@pytest.mark.parametrize("point", COPY)
 def test_fork(house, point):
     house.start()
-    ident = source(house)
-    if not crash(house, point, lambda e: e.create(FORK, other=ident)):
+    source(house)
+    if not crash(house, point, lambda c: c.post("/sandbox/source/fork", {"name": "copy"})):
         assert point == "copy-frozen", f"{point} was not passed"
-    engine = Engine(house)
     until(lambda: settled(house), "nothing half-made is left")
-    unharmed(house, ident)
-    engine.create(FORK, other=ident)
-    check_copy(house, FORK)
-    assert os.path.exists(files(house, FORK, "init.sock"))
-    engine.ask("destroy", FORK)
-    assert FORK not in house.traces()
+    unharmed(house)
+    client = house.client()
+    if "copy" not in client.names():
+        assert client.post("/sandbox/source/fork", {"name": "copy"}).status == 201
+    check(client, "copy")
 
 
-@pytest.mark.parametrize("point", COPY or ["none"])
+@pytest.mark.parametrize("point", COPY)
 def test_snapshot(house, point):
     house.start()
-    ident = source(house)
-    if not crash(house, point, lambda e: e.snapshot(ident, SNAPSHOT)):
+    source(house)
+    if not crash(house, point, lambda c: c.post("/sandbox/source/snapshot", {})):
         assert point == "copy-frozen", f"{point} was not passed"
-    engine = Engine(house)
     until(lambda: settled(house), "nothing half-made is left")
-    unharmed(house, ident)
-    assert engine.kept() in ([], [SNAPSHOT])
-    assert engine.snapshot(ident, SNAPSHOT).method
-    assert engine.kept() == [SNAPSHOT]
-    check_copy(house, SNAPSHOT)
-    assert not os.path.exists(files(house, SNAPSHOT, "init.sock"))
-    engine.ask("drop", SNAPSHOT)
-    assert engine.kept() == []
+    unharmed(house)
+    client = house.client()
+    assert client.post("/sandbox/source/snapshot", {}).status == 201
+    found = [s["id"] for s in client.get("/snapshots").json()["snapshots"]]
+    assert len(found) in (1, 2)
+    for i, ident in enumerate(found):
+        client.create(f"copy-{i}", source={"type": "snapshot", "id": ident})
+        check(client, f"copy-{i}")
+        assert client.delete(f"/snapshots/{ident}").status == 200
+        check(client, f"copy-{i}")
+    assert client.get("/snapshots").json()["snapshots"] == []
 
 
-def check_volume(server):
-    assert os.listdir(files(server, VOLUME, "upper")) == ["workspace"]
-    with open(files(server, VOLUME, "upper/workspace/f")) as f:
-        assert f.read() == "precious\n"
-    assert sorted(os.listdir(files(server, VOLUME))) == ["inherited", "old", "upper", "volume"]
-
-
-DELETE = ["delete-intent-written", "delete-killed", "delete-reaped", "delete-cgroup-gone", "delete-files-gone"]
+def volume_of(client):
+    found = client.get("/volumes").json()["volumes"]
+    assert len(found) == 1, found
+    return found[0]
 
 
 @pytest.mark.parametrize("point", DELETE + KEEP)
 def test_keep(house, point):
     """Whenever it dies, the sandbox is there to be deleted again, or is the volume."""
     house.start()
-    ident = source(house)
-    # Made after the start: what has no row is removed then.
-    assert crash(house, point, lambda e: e.ask("destroy", FORK, volume=VOLUME),
-                 lambda e: e.create(FORK, other=ident)), f"{point} was not passed"
-    engine = Engine(house)
-    until(lambda: engine.kept() == [VOLUME] and FORK not in house.traces(), "it is finished by the next engine")
+    source(house)
+    keep = "/sandbox/source"
+    assert crash(house, point, lambda c: c.delete(keep, preserveVolume="true")), f"{point} was not passed"
+    client = house.client()
+
+    def gone():
+        return "source" not in client.names() or client.delete(keep, preserveVolume="true").status == 200
+
+    until(gone, "it can be deleted again")
     until(lambda: settled(house), "nothing half-made is left")
-    check_volume(house)
-    engine.create(TAKER, volume=VOLUME)
-    assert engine.kept() == []
-    with open(files(house, TAKER, "upper/workspace/f")) as f:
-        assert f.read() == "precious\n"
-    engine.ask("destroy", TAKER)
-    assert engine.kept() == [VOLUME], "what was given at create is kept"
-    check_volume(house)
-    engine.create(TAKER, volume=VOLUME)
-    engine.ask("destroy", TAKER, drop_volume=1)
-    assert engine.kept() == [] and TAKER not in house.traces()
+    volume = volume_of(client)
+    assert not volume["inUse"]
+    assert os.listdir(files(house, volume["id"], "upper")) == ["workspace"]
+    for name in ("a", "b"):
+        client.create(name, volume=volume["id"])
+        assert client.sh(name, "cat /workspace/f; ls /etc/f 2>/dev/null || true") == "precious\n"
+        assert client.delete(f"/sandbox/{name}").status == 200
+    assert volume_of(client)["id"] == volume["id"]
 
 
-@pytest.mark.parametrize("point", ["attach-named", "create-box-made", "create-cgroup-made", "create-cloned"])
+@pytest.mark.parametrize("point", ["attach-named", "create-box-made", "create-cgroup-made", "create-cloned",
+                                   "create-recorded", "create-started"])
 def test_attach(house, point):
-    """A create that dies gives its volume back."""
+    """A create that dies gives its volume back, or has it."""
     house.start()
-    ident = source(house)
-    engine = Engine(house)
-    engine.create(FORK, other=ident)
-    engine.ask("destroy", FORK, volume=VOLUME)
-    engine.close()
-    assert crash(house, point, lambda e: e.create(TAKER, volume=VOLUME)), f"{point} was not passed"
-    engine = Engine(house)
-    until(lambda: engine.kept() == [VOLUME] and TAKER not in house.traces(), "it is a volume again")
+    source(house)
+    client = house.client()
+    ident = client.delete("/sandbox/source", preserveVolume="true").json()["volumeId"]
+    client.close()
+    assert crash(house, point, lambda c: c.post("/sandbox", {"name": "a", "volume": ident})), f"{point} was not passed"
+    client = house.client()
     until(lambda: settled(house), "nothing half-made is left")
-    check_volume(house)
-    engine.ask("drop", VOLUME)
-    assert engine.kept() == []
+    assert volume_of(client)["id"] == ident
+    if "a" not in client.names():
+        client.create("a", volume=ident)
+    assert volume_of(client)["inUse"] and client.sh("a", "cat /workspace/f") == "precious\n"
+    assert client.delete("/sandbox/a").status == 200
+    assert client.delete(f"/volumes/{ident}").status == 200
+    assert client.get("/volumes").json()["volumes"] == []
+    until(lambda: settled(house), "nothing is left")
 
 
-def test_failed_create_gives_it_back(fresh):
-    """No crash, only an error behind the attach."""
-    server = fresh().start()
-    ident = source(server)
-    engine = Engine(server)
-    engine.create(FORK, other=ident)
-    engine.ask("destroy", FORK, volume=VOLUME)
-    with pytest.raises(Refused, match="IMAGE_NOT_FOUND"):
-        engine.create(TAKER, volume=VOLUME, image="no:such")
-    assert engine.kept() == [VOLUME]
-    check_volume(server)
-    assert TAKER not in server.traces()
+@pytest.mark.parametrize("house", ["disk"], indirect=True)
+def test_keep_killed_at_random(house):
+    """Engine, server and supervisor die while volumes come and go; nothing is lost, nothing doubled."""
+    house.start()
+    client = house.client()
+    client.create("box")
+    client.sh("box", "echo 0 > /workspace/f")
+    ident = client.delete("/sandbox/box", preserveVolume="true").json()["volumeId"]
+    for i in range(12):
+        stop = threading.Event()
+
+        def churn():
+            mine = house.client(timeout=10)
+            while not stop.is_set():
+                try:
+                    mine.post("/sandbox", {"name": "box", "volume": ident})
+                    mine.delete("/sandbox/box")
+                except (OSError, http.client.HTTPException):
+                    pass
+            mine.close()
+
+        worker = threading.Thread(target=churn)
+        worker.start()
+        until(lambda: house.inits(), "it is attached", step=0.001)
+        house.kill(("engine", "all", "server")[i % 3])
+        stop.set()
+        house.recover()
+        worker.join()
+        until(lambda: settled(house), "nothing half-made is left")
+        client = house.client()
+        if "box" not in client.names():
+            client.create("box", volume=ident)
+        client.sh("box", f"[ $(cat /workspace/f) = {i} ] && echo {i + 1} > /workspace/f")
+        assert client.delete("/sandbox/box").status == 200
+        assert volume_of(client)["id"] == ident
 
 
 def test_spawner_dies_in_a_copy(house):
@@ -211,8 +234,8 @@ def test_spawner_dies_in_a_copy(house):
         assert "lost" in e.msg
     engine.close()
     engine = Engine(house)
-    until(lambda: settled(house), "nothing half-made is left")
-    unharmed(house, ident)
+    until(lambda: not any(n.startswith("new-") for n in os.listdir(files(house))), "nothing half-made is left")
+    unharmed(house)
     assert engine.snapshot(ident, SNAPSHOT).method
     assert engine.kept() == [SNAPSHOT]
 
