@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must not work from inside: through exec and through the start command, as user and as root."""
+"""What must not work from inside: by exec as user and as root, by the start command, after a fork, after a pause."""
 import base64
 import json
 import os
@@ -21,15 +21,21 @@ def helper(tmp_path_factory):
 
 
 def run_inside(client, way, content, command):
-    """Runs a program brought along: by exec as user or as root, or as the start command."""
+    """Runs a program brought along, by one of WAYS."""
     if way == "start":
         return probes.run_started(client, "jail", content, command)
-    client.create("jail")
-    probes.put(client, "jail", "/workspace/program", content)
-    return client.exec("jail", command, user=way, timeoutMs=60_000)["stdout"]
+    name = "before" if way == "fork" else "jail"
+    client.create(name)
+    probes.put(client, name, "/workspace/program", content)
+    if way == "fork":
+        assert client.post(f"/sandbox/{name}/fork", {"name": "jail"}).status == 201
+    if way == "resume":
+        assert client.post("/sandbox/jail/pause").status == 200 and client.post("/sandbox/jail/resume").status == 200
+    user = way if way in ("user", "root") else "root"
+    return client.exec("jail", command, user=user, timeoutMs=60_000)["stdout"]
 
 
-WAYS = ("user", "root", "start")
+WAYS = ("user", "root", "start", "fork", "resume")
 
 
 @pytest.mark.parametrize("way", WAYS)
