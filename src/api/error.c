@@ -9,14 +9,15 @@ static const struct {
     int status;
     bool is_ours; /* the cause is for the operator: it may hold a path or a statement */
 } statuses[] = {
-    {CAY_ERR_INVALID, 400, false},      {CAY_ERR_NOT_FOUND, 404, false},
-    {CAY_ERR_FORBIDDEN, 403, false},    {CAY_ERR_CONFLICT, 409, false},
-    {CAY_ERR_LIMIT, 429, false},        {CAY_ERR_TIMEOUT, 504, false},
-    {CAY_ERR_UNSUPPORTED, 501, false},  {CAY_ERR_PROVIDER, 502, false},
-    {CAY_ERR_STORE, 500, true},         {CAY_ERR_INTERNAL, 500, true},
-    {CAY_ERR_UNAUTHORIZED, 401, false}, {CAY_ERR_TOO_LARGE, 413, false},
-    {CAY_ERR_MEDIA_TYPE, 415, false},   {CAY_ERR_UNAVAILABLE, 503, false},
-    {CAY_ERR_METHOD, 405, false},       {CAY_ERR_MISDIRECTED, 421, false},
+    {CAY_ERR_INVALID, 400, false},       {CAY_ERR_NOT_FOUND, 404, false},
+    {CAY_ERR_FORBIDDEN, 403, false},     {CAY_ERR_CONFLICT, 409, false},
+    {CAY_ERR_LIMIT, 429, false},         {CAY_ERR_TIMEOUT, 504, false},
+    {CAY_ERR_UNSUPPORTED, 501, false},   {CAY_ERR_PROVIDER, 502, false},
+    {CAY_ERR_STORE, 500, true},          {CAY_ERR_INTERNAL, 500, true},
+    {CAY_ERR_UNAUTHORIZED, 401, false},  {CAY_ERR_TOO_LARGE, 413, false},
+    {CAY_ERR_MEDIA_TYPE, 415, false},    {CAY_ERR_UNAVAILABLE, 503, false},
+    {CAY_ERR_METHOD, 405, false},        {CAY_ERR_MISDIRECTED, 421, false},
+    {CAY_ERR_UNPROCESSABLE, 422, false},
 };
 
 /* Those for which HTTP has a status of its own. */

@@ -17,10 +17,11 @@ enum cay_err {
     CAY_ERR_INTERNAL = -10,
     CAY_ERR_UNAUTHORIZED = -11,
     CAY_ERR_TOO_LARGE = -12,
-    CAY_ERR_MEDIA_TYPE = -13,  /* a body in a form that is not taken */
-    CAY_ERR_UNAVAILABLE = -14, /* not now: draining, overloaded, the engine is away */
-    CAY_ERR_METHOD = -15,      /* the path is known, the method is not */
-    CAY_ERR_MISDIRECTED = -16, /* a Host that is not ours */
+    CAY_ERR_MEDIA_TYPE = -13,    /* a body in a form that is not taken */
+    CAY_ERR_UNAVAILABLE = -14,   /* not now: draining, overloaded, the engine is away */
+    CAY_ERR_METHOD = -15,        /* the path is known, the method is not */
+    CAY_ERR_MISDIRECTED = -16,   /* a Host that is not ours */
+    CAY_ERR_UNPROCESSABLE = -17, /* understood, and contradicts what was said before */
 };
 
 struct cay_error {

@@ -88,6 +88,24 @@ void cay_id_execution(char out[CAY_ID_SIZE])
     cay_id_hex(out + strlen(EXEC_PREFIX), EXEC_CHARS);
 }
 
+void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+{
+    size_t at = strlen(SANDBOX_PREFIX);
+    memcpy(out, SANDBOX_PREFIX, at);
+    for (size_t i = 0; i < LETTERS; i++)
+        out[at++] = letters[seed[i] % (sizeof letters - 1)];
+    out[at] = 0;
+}
+
+void cay_id_execution_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+{
+    size_t at = strlen(EXEC_PREFIX);
+    memcpy(out, EXEC_PREFIX, at);
+    for (size_t i = 0; i < EXEC_CHARS; i++)
+        out[at++] = hex[seed[i] & 15];
+    out[at] = 0;
+}
+
 static bool has_form(const char *s, const char *prefix, const char *alphabet, size_t count)
 {
     size_t head = strlen(prefix);

@@ -11,6 +11,9 @@ void cay_id_snapshot(char out[CAY_ID_SIZE]);
 /* The volume of a sandbox: its own id with the other prefix, so that nobody need remember it. */
 void cay_id_volume(char out[CAY_ID_SIZE], const char *sandbox_id);
 void cay_id_execution(char out[CAY_ID_SIZE]);
+/* The same forms, made of 32 bytes that look random. */
+void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32]);
+void cay_id_execution_of(char out[CAY_ID_SIZE], const unsigned char seed[32]);
 void cay_id_hex(char *out, unsigned digits); /* digits + NUL */
 bool cay_id_is_sandbox(const char *s);
 bool cay_id_is_snapshot(const char *s);

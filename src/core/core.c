@@ -3,6 +3,7 @@
 #include "core/core.h"
 #include "base/path.h"
 #include "core/keeper.h"
+#include "core/once.h"
 #include <string.h>
 #include <sys/sysinfo.h>
 
@@ -87,6 +88,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     }
     struct cay_core *core;
     r = cay_core_new(cfg, store, provider, events, cay_take_fd(&logs_fd), &core, err);
+    if (r == 0)
+        r = cay_once_open(core, cfg->data_fd, err);
     if (r == 0)
         r = cay_core_keep(core, err);
     if (r < 0) {

@@ -17,6 +17,7 @@ struct cay_core {
     struct cay_provider *provider;
     struct cay_queue *events; /* deaths, pushed by the provider */
     int logs_fd;
+    uint8_t once_key[32]; /* see once.h */
     char server[64];
     uint64_t host_memory_bytes;
     atomic_int slow;         /* operations that wait for a sandbox's grace, or copy for long */

@@ -14,6 +14,7 @@
 #include "core/kept.h"
 #include "core/maker.h"
 #include "core/making.h"
+#include "core/once.h"
 #include "core/validate.h"
 #include "log/files.h"
 #include <stdio.h>
@@ -68,7 +69,12 @@ static struct cay_sandbox new_row(struct cay_core *core, const struct cay_accoun
 {
     struct cay_sandbox sb = {
         .account_id = owner->id, .spec = *spec, .state = CAY_PENDING, .server = core->server};
-    cay_id_sandbox(sb.id);
+    if (spec->once) {
+        cay_once_sandbox(core, owner->id, spec->once, sb.id);
+        sb.fingerprint = spec->once->fingerprint;
+    } else {
+        cay_id_sandbox(sb.id);
+    }
     sb.created_at_ms = sb.updated_at_ms = cay_clock_ms();
     if (spec->timeout_ms > 0)
         sb.expires_at_ms = sb.created_at_ms + spec->timeout_ms;
@@ -212,14 +218,57 @@ void cay_making_undo(struct cay_making *m)
     m->core = NULL;
 }
 
+/* What an earlier request with the same key made, if there was one; equal ones at the same time
+ * come one after the other. */
+static int find_first(struct cay_core *core, const struct cay_account *owner,
+                      const struct cay_spec *spec, struct cay_hold *turn, struct cay_arena *a,
+                      struct cay_sandbox *out, bool *found, struct cay_error *err)
+{
+    char id[CAY_ID_SIZE], name[CAY_ID_SIZE];
+    *found = false;
+    if (!spec->once)
+        return 0;
+    cay_once_sandbox(core, owner->id, spec->once, id);
+    cay_id_volume(name, id); /* the id itself is whose row it is */
+    int r = cay_hold_wait(&core->holds, name, turn, err);
+    if (r == 0)
+        r = cay_store_get(core->store, owner->id, id, a, out, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return 0;
+    *found = r == 0;
+    return r < 0 ? r : cay_once_same(spec->once, out->fingerprint, err);
+}
+
+void cay_core_answered(struct cay_core *core, const struct cay_sandbox *made, const char *answer)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    struct cay_error err = {0};
+    int r = cay_hold_wait(&core->holds, made->id, &hold, &err);
+    if (r == 0)
+        r = cay_store_get(core->store, made->account_id, made->id, &a, &sb, &err);
+    if (r == 0) {
+        sb.first_answer = answer;
+        r = cay_store_update(core->store, &sb, CAY_SOON, &err);
+    }
+    if (r < 0)
+        cay_log_error(&err, "cannot keep the answer about sandbox %s", made->id);
+}
+
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err)
 {
     CAY_AUTO_COPY struct cay_core *copies = NULL;
+    CAY_AUTO_HOLD struct cay_hold turn = {0};
     CAY_CLEANUP(cay_making_undo) struct cay_making m = {0};
     struct cay_spec wanted = *spec;
-    int r = wanted.from ? cay_core_copy_begin(core, &copies, err) : 0;
+    bool found;
+    int r = find_first(core, owner, spec, &turn, a, out, &found, err);
+    if (r < 0 || found)
+        return r;
+    r = wanted.from ? cay_core_copy_begin(core, &copies, err) : 0;
     if (r == 0 && wanted.from)
         r = cay_core_use_snapshot(core, owner, &wanted, a, err);
     if (r == 0)
@@ -235,10 +284,15 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
                           const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                           struct cay_error *err)
 {
+    CAY_AUTO_HOLD struct cay_hold turn = {0};
     struct cay_sandbox sb;
     struct cay_spec wanted = *spec;
     char made_up[CAY_MAX_NAME + 1];
-    int r = wanted.from ? cay_core_use_snapshot(core, owner, &wanted, a, err) : 0;
+    bool found;
+    int r = find_first(core, owner, spec, &turn, a, out, &found, err);
+    if (r < 0 || found)
+        return r;
+    r = wanted.from ? cay_core_use_snapshot(core, owner, &wanted, a, err) : 0;
     if (r == 0)
         r = prepare(core, owner, &wanted, &sb, err);
     if (r < 0)

@@ -2,6 +2,7 @@
 /* Commands in a sandbox: begun, listed, killed; their logs opened. */
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/once.h"
 #include "core/state.h"
 #include "core/validate.h"
 #include "log/files.h"
@@ -60,25 +61,48 @@ int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay
     return r;
 }
 
+/* What an earlier request with the same key began, if there was one. */
+static int find_first(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
+                      const struct cay_once *once, struct cay_arena *a, struct cay_execution *out,
+                      bool *found, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    int r = cay_log_open(core->logs_fd, sb->id, exec_id, &fd, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return 0;
+    *found = true;
+    if (r == 0)
+        r = cay_core_summary(core, sb, exec_id, fd, a, out, err);
+    return r < 0 ? r : cay_once_same(once, out->fingerprint, err);
+}
+
 int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_execution *out,
                   struct cay_error *err)
 {
+    CAY_AUTO_HOLD struct cay_hold turn = {0};
     struct cay_sandbox sb;
     char exec_id[CAY_ID_SIZE];
+    bool found = false;
     int r = cay_core_find(core, owner->id, id, a, &sb, err);
     if (r == 0)
         r = cay_validate_exec(spec, err);
-    if (r == 0)
+    cay_id_execution(exec_id);
+    if (r == 0 && spec->once) {
+        cay_once_execution(core, sb.id, spec->once, exec_id);
+        r = cay_hold_wait(&core->holds, exec_id, &turn, err);
+        if (r == 0)
+            r = find_first(core, &sb, exec_id, spec->once, a, out, &found, err);
+    }
+    if (r == 0 && !found)
         r = cay_state_apply(&sb.state, CAY_EXEC, err);
-    if (r < 0)
+    if (r < 0 || found)
         return r;
     struct cay_execution ex = {.status = CAY_EXEC_RUNNING,
                                .tty = spec->window.cols > 0,
                                .argv = spec->argv,
                                .text = spec->text,
                                .started_at_ms = cay_clock_ms()};
-    cay_id_execution(exec_id);
     r = begin(core, &sb, exec_id, spec, a, err);
     if (r < 0)
         return r;

@@ -46,6 +46,9 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
 int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
                           const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                           struct cay_error *err);
+/* What was told the caller of a create with spec.once; who asks again is told the same. A failure
+ * is logged: then it is the sandbox as it is by then. */
+void cay_core_answered(struct cay_core *core, const struct cay_sandbox *sb, const char *answer);
 int cay_core_get(struct cay_core *core, const struct cay_account *owner, const char *id,
                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* row.account_id is filled in here. */

@@ -2,8 +2,8 @@
 /* cay-file from inside. Every operation fills a reply and returns a code; nothing is freed that the
  * end of the process frees, but whatever was begun in the tree is taken back. */
 #pragma once
+#include "base/sha256.h"
 #include "file/proto.h"
-#include "file/sha256.h"
 #include <limits.h>
 #include <sys/stat.h>
 

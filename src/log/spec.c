@@ -71,6 +71,8 @@ void cay_log_spec_write(const struct cay_exec_spec *spec, struct cay_buf *out)
         cay_jw_int(&w, "timeoutMs", spec->timeout_ms);
         if (spec->window.cols)
             cay_jw_bool(&w, "tty", true);
+        if (spec->once)
+            cay_jw_str(&w, "fingerprint", spec->once->fingerprint);
         put_env(&w, &spec->env, budget / 4);
         cay_jw_object_end(&w);
         budget /= 2; /* escapes make up to six bytes of one */
@@ -102,6 +104,7 @@ int cay_log_spec_read(struct cay_arena *a, const char *data, size_t len, struct 
     const struct cay_json *tty = cay_json_get(root, "tty");
     out->argv = argv;
     out->text = cay_json_get_str(root, "text", NULL);
+    out->fingerprint = cay_json_get_str(root, "fingerprint", NULL);
     out->tty = tty && tty->kind == CAY_JSON_BOOL && tty->truth;
     return 0;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "base/id.h"
 #include "base/str.h"
+#include "model/once.h"
 
 struct cay_window {
     uint16_t cols, rows;
@@ -16,8 +17,9 @@ struct cay_exec_spec {
     int64_t timeout_ms;     /* 0: none */
     const char *stdin_text; /* NULL: /dev/null */
     size_t stdin_len;
-    bool open_stdin;          /* takes input while it runs */
-    struct cay_window window; /* of its terminal, which takes input too; 0 × 0: none */
+    bool open_stdin;             /* takes input while it runs */
+    struct cay_window window;    /* of its terminal, which takes input too; 0 × 0: none */
+    const struct cay_once *once; /* or NULL */
 };
 
 enum cay_exec_status {
@@ -40,7 +42,8 @@ struct cay_execution {
     uint64_t stdout_bytes, stderr_bytes; /* written by the process */
     bool truncated;                      /* some of it is no longer in the log */
     uint64_t cpu_ms, peak_bytes;
-    bool tty;         /* its output is one stream, as a terminal shows it */
-    char process[16]; /* who was ended by the signal; empty: not known */
-    bool counted;     /* the log itself tells of oom and pids */
+    bool tty;                /* its output is one stream, as a terminal shows it */
+    char process[16];        /* who was ended by the signal; empty: not known */
+    bool counted;            /* the log itself tells of oom and pids */
+    const char *fingerprint; /* of the request that may be repeated; or NULL */
 };

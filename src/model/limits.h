@@ -32,6 +32,7 @@
 #define CAY_MAX_PORTS 4
 #define CAY_MAX_ENV 256
 #define CAY_MAX_ENV_BYTES (64 * CAY_KIB)
+#define CAY_MAX_IDEMPOTENCY_KEY 255
 #define CAY_MAX_PER_PAGE 1000
 #define CAY_DEFAULT_PER_PAGE 50
 #define CAY_MAX_FORKS 100     /* by one request */

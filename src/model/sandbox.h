@@ -50,6 +50,9 @@ struct cay_sandbox {
     struct cay_death death;
     struct cay_copied copied; /* when spec.from is set */
     char keeps[CAY_ID_SIZE];  /* the volume that outlives it, or empty */
+    /* Of the request that made it, if that may be repeated: its fingerprint, and what was answered.
+     */
+    const char *fingerprint, *first_answer;
 };
 
 /* What a running one uses now; counters begin anew with each start. */

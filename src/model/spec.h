@@ -2,6 +2,7 @@
 /* What a caller asked a sandbox to be. One unit per quantity; dialects convert. */
 #pragma once
 #include "base/str.h"
+#include "model/once.h"
 
 struct cay_spec {
     const char *name; /* never NULL once core has seen it */
@@ -23,8 +24,9 @@ struct cay_spec {
     const char *user;    /* NULL: the image's, or `user` */
     const char *workdir; /* NULL: the image's, or /workspace */
     const char *team_id;
-    const char *from;   /* sandbox or snapshot whose files it begins with; or NULL */
-    const char *volume; /* that becomes its /workspace; or NULL */
+    const char *from;            /* sandbox or snapshot whose files it begins with; or NULL */
+    const char *volume;          /* that becomes its /workspace; or NULL */
+    const struct cay_once *once; /* of the request, never kept; or NULL */
 };
 
 /* Defaults of every field; name stays NULL. */

@@ -79,7 +79,7 @@ static int decode(struct cay_req *req, struct exec_body *body, struct cay_exec_s
     spec->open_stdin = body->open_stdin;
     spec->stdin_text = body->input;
     spec->stdin_len = body->input ? strlen(body->input) : 0;
-    return 0;
+    return cay_v1_once(req, NULL, &spec->once, err);
 }
 
 struct call { /* what the second half must know */

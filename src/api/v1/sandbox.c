@@ -11,6 +11,29 @@ static int answer(struct cay_req *req, struct cay_resp *resp, int status,
     return 0;
 }
 
+/* Without what it uses: that is next to nothing, and asking would take longer than telling. */
+static int answer_made(struct cay_req *req, struct cay_resp *resp, int status,
+                       const struct cay_sandbox *sb)
+{
+    cay_v1_shape_sandbox(cay_resp_json(resp, status), NULL, req->core, sb, false);
+    return 0;
+}
+
+/* The first answer again where the request came before; else it is kept for when it does. */
+static int answer_once(struct cay_req *req, struct cay_resp *resp, int status,
+                       const struct cay_sandbox *sb)
+{
+    if (sb->first_answer) {
+        cay_resp_header(resp, "Idempotent-Replayed", "true");
+        cay_resp_text(resp, status, "application/json", sb->first_answer, strlen(sb->first_answer));
+        return 0;
+    }
+    (void)answer_made(req, resp, status, sb);
+    cay_core_answered(req->core, sb,
+                      cay_arena_strndup(req->arena, resp->body.data, resp->body.len));
+    return 0;
+}
+
 struct create_query {
     bool wait;
 };
@@ -36,7 +59,7 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     if (r < 0)
         return r;
     cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/sandbox/%s", sb.id));
-    return answer(req, resp, q.wait ? 201 : 202, &sb);
+    return (spec.once ? answer_once : answer_made)(req, resp, q.wait ? 201 : 202, &sb);
 }
 
 struct get_query {

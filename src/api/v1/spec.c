@@ -12,6 +12,7 @@
 #define BEYOND 1e9 /* every host: what it can give core knows, and says */
 
 struct create_body {
+    const char *idempotency_key;
     const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track, *volume;
     const char *source_type, *source_id, *snapshot_id;
     const struct cay_json *start;
@@ -92,7 +93,7 @@ static const struct cay_field fields[] = {
     CAY_FIELD_SKIP("advancedConfigs"),
     CAY_FIELD_SKIP("registryCredentialsId"),
     CAY_FIELD_SKIP("guaranteed"),
-    CAY_FIELD_SKIP("idempotencyKey"),
+    CAY_FIELD_STR(struct create_body, idempotency_key, "idempotencyKey"),
     CAY_FIELD_END,
 };
 
@@ -324,7 +325,8 @@ int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *coun
     if (r < 0)
         return r;
     set_rest(&body, spec);
-    if (count_out)
-        *count_out = body.count;
+    if (!count_out)
+        return cay_v1_once(req, body.idempotency_key, &spec->once, err);
+    *count_out = body.count;
     return 0;
 }

@@ -13,6 +13,9 @@ extern const struct cay_route cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay
  * create; 0 when the body names none. */
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
                        struct cay_error *err);
+/* The header Idempotency-Key, or what the body has as `key`; NULL when there is neither. */
+int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **out,
+                struct cay_error *err);
 /* A command: a string for the shell, or an array. text_out is NULL for an array. */
 int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
                           struct cay_strs *argv_out, const char **text_out, struct cay_error *err);

@@ -94,6 +94,8 @@ int cay_sqlite_row_meta(const struct cay_sandbox *sb, struct cay_buf *out, struc
     cay_jw_str(&w, "keeps_volume", sb->keeps[0] ? sb->keeps : NULL);
     cay_jw_str(&w, "copied_by", sb->copied.method);
     cay_jw_int(&w, "copied_in_ms", sb->copied.ms);
+    cay_jw_str(&w, "fingerprint", sb->fingerprint);
+    cay_jw_str(&w, "first_answer", sb->first_answer);
     cay_jw_object_end(&w);
 
     CAY_AUTO_ARENA struct cay_arena a = {0};
@@ -239,6 +241,8 @@ static void read_meta(struct cursor *c, struct cay_sandbox *out)
     cay_str_copy(out->keeps, sizeof out->keeps, keeps ? keeps : "");
     out->copied.method = pick_str(c, "copied_by");
     out->copied.ms = pick_int(c, "copied_in_ms", NULL);
+    out->fingerprint = pick_str(c, "fingerprint");
+    out->first_answer = pick_str(c, "first_answer");
 }
 
 int cay_sqlite_row_read(sqlite3_stmt *s, struct cay_arena *scratch, struct cay_arena *a,

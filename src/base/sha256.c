@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file/sha256.h"
+#include "base/sha256.h"
 #include <string.h>
 
 static const uint32_t round_constants[64] = {

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/once.h"
+#include "base/path.h"
+#include "base/sha256.h"
+#include <string.h>
+#include <sys/random.h>
+
+#define FILE_NAME "once.key"
+
+int cay_once_open(struct cay_core *core, int data_fd, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    char *text;
+    size_t len;
+    int r = cay_path_read(data_fd, FILE_NAME, sizeof core->once_key, &a, &text, &len, err);
+    if (r == CAY_ERR_NOT_FOUND &&
+        getrandom(core->once_key, sizeof core->once_key, 0) != sizeof core->once_key)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "no random bytes");
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_path_replace(data_fd, FILE_NAME, core->once_key, sizeof core->once_key, 0600,
+                                err);
+    if (r == 0 && len != sizeof core->once_key)
+        r = cay_fail(err, CAY_ERR_STORE, FILE_NAME " is damaged");
+    if (r == 0)
+        memcpy(core->once_key, text, len);
+    return r;
+}
+
+/* Each part with its end, so that no two lists of parts are the same bytes. The secret goes in at
+ * both ends, and nobody sees the whole sum: what length extension would need is not there. */
+static void derive(const struct cay_core *core, const char *what, const char *whose,
+                   const char *key, uint8_t out[32])
+{
+    struct cay_sha256 s;
+    const char *parts[] = {what, whose, key};
+    cay_sha256_init(&s);
+    cay_sha256_add(&s, core->once_key, sizeof core->once_key);
+    for (size_t i = 0; i < CAY_COUNT(parts); i++)
+        cay_sha256_add(&s, parts[i], strlen(parts[i]) + 1);
+    cay_sha256_add(&s, core->once_key, sizeof core->once_key);
+    cay_sha256_done(&s, out);
+}
+
+void cay_once_sandbox(const struct cay_core *core, const char *account_id,
+                      const struct cay_once *once, char id[CAY_ID_SIZE])
+{
+    uint8_t sum[32];
+    derive(core, "sandbox", account_id, once->key, sum);
+    cay_id_sandbox_of(id, sum);
+}
+
+void cay_once_execution(const struct cay_core *core, const char *sandbox_id,
+                        const struct cay_once *once, char id[CAY_ID_SIZE])
+{
+    uint8_t sum[32];
+    derive(core, "execution", sandbox_id, once->key, sum);
+    cay_id_execution_of(id, sum);
+}
+
+int cay_once_same(const struct cay_once *once, const char *fingerprint, struct cay_error *err)
+{
+    if (fingerprint && strcmp(once->fingerprint, fingerprint) == 0)
+        return 0;
+    return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "IDEMPOTENCY_KEY_REUSED",
+                       "this Idempotency-Key came before, with another request");
+}

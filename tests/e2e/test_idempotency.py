@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that are sent again: done once, answered as the first time."""
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def keys():
+    """Keys are remembered for as long as the server's records are: each test has its own."""
+    global suffix
+    suffix = uuid.uuid4().hex
+
+
+def post(client, path, key, body, query=None):
+    if key.startswith("k"):
+        key += suffix
+    return client.request("POST", path, body, query, {"Idempotency-Key": key})
+
+
+def test_a_create_is_done_once(client):
+    first = post(client, "/sandbox", "k1", {"name": "one"})
+    again = post(client, "/sandbox", "k1", {"name": "one"})
+    assert (first.status, again.status) == (201, 201)
+    assert again.body == first.body and again.headers["Idempotent-Replayed"] == "true"
+    assert "Idempotent-Replayed" not in first.headers
+    assert client.get("/sandbox").json()["total"] == 1
+    client.delete("/sandbox/one")
+    assert post(client, "/sandbox", "k1", {"name": "one"}).body == first.body, "also when it is gone"
+
+
+def test_the_key_may_stand_in_the_body(client):
+    body = {"name": "one", "idempotency_key": suffix}
+    first, again = client.post("/sandbox", body).json(), client.post("/sandbox", body).json()
+    assert first["id"] == again["id"]
+
+
+def test_another_body_is_refused(client):
+    post(client, "/sandbox", "k1", {"name": "one"})
+    answer = post(client, "/sandbox", "k1", {"name": "two"})
+    assert answer.status == 422 and answer.error["code"] == "IDEMPOTENCY_KEY_REUSED"
+    assert client.get("/sandbox").json()["total"] == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
+def test_bad_keys(client, key):
+    answer = post(client, "/sandbox", key, {"name": "one"})
+    assert answer.status == 400 and answer.error["details"]["field"] == "Idempotency-Key"
+    assert client.get("/sandbox").json()["total"] == 0
+
+
+def test_many_at_once_make_one(server, client):
+    def ask(_):
+        return post(server.client(), "/sandbox", "k1", {"name": "one"})
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(ask, range(16)))
+    assert {a.status for a in answers} == {201} and len({a.json()["id"] for a in answers}) == 1
+    assert client.get("/sandbox").json()["total"] == 1
+
+
+def test_without_waiting(client):
+    first = post(client, "/sandbox", "k1", {"name": "one"}, {"wait": "false"})
+    again = post(client, "/sandbox", "k1", {"name": "one"}, {"wait": "false"})
+    assert (first.status, again.status) == (202, 202) and first.body == again.body
+
+
+def test_a_command_runs_once(client, box):
+    body = {"command": "echo ran >> /tmp/runs; cat /tmp/runs"}
+    path = "/sandbox/box/exec"
+    first, again = post(client, path, "k1", body), post(client, path, "k1", body)
+    assert (first.status, again.status) == (200, 200) and first.body == again.body
+    assert first.json()["stdout"] == "ran\n"
+    assert post(client, path, "k2", body).json()["stdout"] == "ran\nran\n"
+    answer = post(client, path, "k1", {"command": "true"})
+    assert answer.status == 422 and answer.error["code"] == "IDEMPOTENCY_KEY_REUSED"
+
+
+def test_a_command_that_still_runs_is_joined(server, client, box):
+    path = "/sandbox/box/exec"
+    body = {"command": "echo once >> /tmp/runs; until [ -e /tmp/go ]; do sleep 0.05; done; cat /tmp/runs"}
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(lambda: post(server.client(), path, "k1", body)) for _ in range(4)]
+        detached = post(client, path, "k1", dict(body, detach=True))
+        assert detached.status == 422, "what is asked differs"
+        client.exec("box", "touch /tmp/go")
+        answers = [w.result() for w in waiting]
+    assert len({a.json()["id"] for a in answers}) == 1
+    assert {a.json()["stdout"] for a in answers} == {"once\n"}
+
+
+def test_keys_outlive_the_server(fresh):
+    server = fresh()
+    server.start()
+    client = server.client()
+    first = post(client, "/sandbox", "k1", {"name": "one"})
+    ran = post(client, "/sandbox/one/exec", "k2", {"command": "date +%N"})
+    server.restart()
+    client = server.client()
+    assert post(client, "/sandbox", "k1", {"name": "one"}).body == first.body
+    assert post(client, "/sandbox/one/exec", "k2", {"command": "date +%N"}).body == ran.body
