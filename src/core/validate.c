@@ -181,6 +181,8 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
         r = cay_fail_field(err, "teamId", "at most %d bytes", CAY_MAX_LABEL);
     if (r == 0 && spec->stop_when_start_ends && spec->start.count == 0)
         r = cay_fail_field(err, "stopWhenStartEnds", "stopWhenStartEnds needs a startCommand");
+    if (r == 0 && spec->from && spec->volume)
+        r = cay_fail_field(err, "volume", "a copy brings a workspace of its own");
     return r;
 }
 

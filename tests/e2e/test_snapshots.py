@@ -101,7 +101,7 @@ def test_many_forks_are_all_or_none(server, client, box):
     ({"source": {"type": "snapshot", "id": "x"}}, 400, "VALIDATION_ERROR", "source"),
     ({"executionId": "exec_0000000000000000"}, 501, "UNSUPPORTED", "executionId"),
     ({"nonsense": 1}, 400, "VALIDATION_ERROR", "nonsense"),
-    ({"volume": "vo-" + "0" * 20}, 404, "VOLUME_NOT_FOUND", "volume"),
+    ({"volume": "vo-" + "0" * 20}, 400, "VALIDATION_ERROR", "volume"),
     ({"volume": "vo-" + "0" * 20, "count": 2}, 400, "VALIDATION_ERROR", "volume"),
     ({"name": "Not A Name"}, 400, "VALIDATION_ERROR", "name"),
 ])

@@ -144,6 +144,18 @@ def test_of_a_fork(house):
     assert house.sh("d", "cat f") == "one\n"
 
 
+def test_not_beside_a_copy(house):
+    house.create("a")
+    snapshot = house.post("/sandbox/a/snapshot", {}).json()["id"]
+    volume = keep(house, "a")
+    house.create("b")
+    for path, body in (("/sandbox", {"source": {"type": "snapshot", "id": snapshot}}), ("/sandbox/b/fork", {})):
+        answer = house.post(path, {"name": "c", "volume": volume, **body})
+        assert answer.status == 400 and answer.error["details"]["field"] == "volume", answer
+    assert house.names() == ["b"] and not house.get(f"/volumes/{volume}").json()["inUse"]
+    assert house.delete(f"/snapshots/{snapshot}").status == 200
+
+
 def test_stop_and_start(house):
     house.create("a")
     house.sh("a", "echo one > f")
