@@ -5,19 +5,21 @@ import statistics
 from bench import ROUNDS
 
 SECONDS = 5
-QUIET, DOCKER_QUIET = 400, 15  # commands per measurement, fewer when SECONDS are over
+QUIET, DOCKER_QUIET = 2000, 15  # commands per measurement, fewer when SECONDS are over
 ABUSE = {
     "fork bomb": "bomb() { bomb | bomb & }; bomb; sleep 60",
     "memory hog": "while :; do head -c 8G /dev/zero | tail > /dev/null; done",
     "disk filler": "while :; do dd if=/dev/zero of=AT/filler bs=1M count=4096; sync; done 2>/dev/null",
     "log flood": "yes 'all work and no play makes jack a dull boy'",
 }
-LIMITS = ("--memory", "2g", "--memory-swap", "2g", "--cpus", "1", "--pids-limit", "512")
+# Small, so that the abuser is soon at its limits and stays there.
+LIMITS = {"memoryGB": 0.25, "diskSizeGB": 0.25, "cpuCores": 1}
+DOCKER_LIMITS = ("--memory", "256m", "--memory-swap", "256m", "--cpus", "1", "--pids-limit", "512")
 
 
 def beside_cay(b, what):
     client = b.server.client()
-    ident = client.create("noisy", diskSizeGB=1)["id"]
+    ident = client.create("noisy", **LIMITS)["id"]
     client.detach(ident, ["sh", "-c", ABUSE[what].replace("AT", "/workspace")], timeoutMs=(SECONDS + 10) * 1000)
     try:
         return b.cay("exec", 1, QUIET, SECONDS)()["p95"]
@@ -26,7 +28,7 @@ def beside_cay(b, what):
 
 
 def beside_docker(b, what):
-    b.docker.run("noisy", *LIMITS, "--", "/bin/sh", "-c", ABUSE[what].replace("AT", "/tmp"))
+    b.docker.run("noisy", *DOCKER_LIMITS, "--", "/bin/sh", "-c", ABUSE[what].replace("AT", "/tmp"))
     try:
         return b.dock("exec", 1, DOCKER_QUIET, SECONDS)()["p95"]
     finally:
