@@ -24,7 +24,8 @@ static const struct {
 static const struct {
     const char *name;
     int status;
-} named[] = {{"HEADERS_TOO_LARGE", 431}, {"HTTP_VERSION_NOT_SUPPORTED", 505}};
+} named[] = {
+    {"HEADERS_TOO_LARGE", 431}, {"UPGRADE_REQUIRED", 426}, {"HTTP_VERSION_NOT_SUPPORTED", 505}};
 
 int cay_api_status(const struct cay_error *err)
 {

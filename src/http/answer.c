@@ -13,6 +13,7 @@ static const struct {
     int status;
     const char *reason;
 } reasons[] = {
+    {101, "Switching Protocols"},
     {200, "OK"},
     {201, "Created"},
     {202, "Accepted"},
@@ -36,6 +37,7 @@ static const struct {
     {416, "Range Not Satisfiable"},
     {421, "Misdirected Request"},
     {422, "Unprocessable Content"},
+    {426, "Upgrade Required"},
     {429, "Too Many Requests"},
     {431, "Request Header Fields Too Large"},
     {500, "Internal Server Error"},
@@ -81,7 +83,9 @@ static size_t write_fixed(const struct cay_conn *c, const struct cay_resp *resp,
                        "X-Content-Type-Options: nosniff\r\nConnection: %s\r\n",
                        resp->status, reason_of(resp->status), type ? "Content-Type: " : "",
                        type ? type : "", type ? "\r\n" : "", framing, c->req->request_id,
-                       c->keep_alive ? "keep-alive" : "close");
+                       resp->status == 101 ? "Upgrade"
+                       : c->keep_alive     ? "keep-alive"
+                                           : "close");
     return len < FIXED_MAX ? (size_t)len : FIXED_MAX - 1; /* types are static and short */
 }
 
@@ -122,7 +126,9 @@ void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp)
 {
     char fixed[FIXED_MAX], framing[96];
     static const char fresh[] = "Cache-Control: no-store\r\n";
-    if (resp->counted)
+    if (resp->kind == CAY_RESP_SOCKET)
+        (void)snprintf(framing, sizeof framing, "Upgrade: websocket\r\n");
+    else if (resp->counted)
         (void)snprintf(framing, sizeof framing, "Content-Length: %llu\r\n%s",
                        (unsigned long long)resp->length, fresh);
     else

@@ -42,6 +42,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
     c->closed = true;
     cay_pump_end(s, c);
     cay_far_forget(s, c);
+    cay_socket_free(c);
     (void)close(c->fd);
     cay_buf_done(&c->in);
     cay_buf_done(&c->out);
@@ -199,6 +200,10 @@ void cay_conn_dispatch(struct cay_http_server *s, struct cay_conn *c)
         return;
     struct cay_error err;
     atomic_store(&c->hold, CAY_HOLD_LOOP);
+    if (c->phase == CAY_PHASE_SOCKET) {
+        cay_conn_close(s, c);
+        return;
+    }
     (void)cay_fail(&err, CAY_ERR_UNAVAILABLE, "too many requests are waiting");
     cay_conn_refuse(s, c, &err);
 }
@@ -289,6 +294,7 @@ static size_t take_head(struct cay_http_server *s, struct cay_conn *c, const cha
     req->query = head.query;
     req->host = head.host;
     req->headers = head.headers;
+    req->http10 = head.http10;
     begin_body(s, c, &head);
     return (size_t)used;
 }
@@ -410,6 +416,9 @@ void cay_conn_resume(struct cay_http_server *s, struct cay_conn *c)
         cay_receive(s, c);
         break;
     case CAY_PHASE_VERDICT:
+        break;
+    case CAY_PHASE_SOCKET:
+        cay_socket(s, c);
         break;
     case CAY_PHASE_LINGER:
         read_away(s, c);

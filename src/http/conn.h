@@ -11,6 +11,7 @@
 #include "http/parse.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/websocket.h"
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -34,7 +35,8 @@ enum cay_phase {
     CAY_PHASE_DEFER,
     CAY_PHASE_RECEIVE, /* a streamed body, on its way to a sink */
     CAY_PHASE_VERDICT, /* it has come; what does the other side say? */
-    CAY_PHASE_LINGER,  /* answered and shut; what still comes is thrown away */
+    CAY_PHASE_SOCKET,
+    CAY_PHASE_LINGER, /* answered and shut; what still comes is thrown away */
     CAY_PHASE_CLOSE,
 };
 
@@ -49,6 +51,18 @@ struct cay_upload {
     int64_t taken_ms;      /* when the sink last took something */
     int64_t window_ms;     /* since when the client's pace is measured, */
     uint64_t window_bytes; /* and what came since */
+};
+
+/* A WebSocket. Its stream is the connection's. */
+struct cay_talk {
+    struct cay_socket is;
+    struct cay_ws decoder;
+    struct cay_buf held;         /* what the sink did not take yet */
+    struct cay_ws_piece message; /* for the worker */
+    struct cay_buf reply;        /* from it */
+    enum cay_socket_next next;
+    bool begun, refused;
+    int64_t heard_ms, active_ms, pinged_ms;
 };
 
 struct cay_conn {
@@ -88,6 +102,7 @@ struct cay_conn {
     bool begun, waiting, polled; /* pulled once; said WAIT; without a watch */
     int far_fd;                  /* the pipe that epoll watches for this one; borrowed; -1 none */
     struct cay_upload *upload;
+    struct cay_talk *talk;
     int64_t quiet_ms; /* since when nothing was sent on the stream */
     size_t timer;     /* its place in the heap, from 1; 0: none */
     bool working;     /* a worker has it for its stream's `work` */
@@ -97,7 +112,7 @@ struct cay_conn {
 /* Tests shorten these. */
 struct cay_http_times {
     int64_t head_ms, body_ms, idle_ms, write_ms, keepalive_ms, drain_ms, linger_ms, tick_ms;
-    int64_t silence_ms, slow_ms, sink_ms;
+    int64_t silence_ms, slow_ms, sink_ms, ws_ping_ms, ws_silence_ms;
 };
 
 struct cay_worker {
@@ -198,6 +213,17 @@ void cay_receive(struct cay_http_server *s, struct cay_conn *c);
 void cay_receive_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
 void cay_receive_tick(struct cay_http_server *s, struct cay_conn *c);
 void cay_receive_end(struct cay_conn *c); /* closes and frees; on whichever thread holds it */
+
+/* socket.c: WebSockets, on the loop. */
+void cay_socket(struct cay_http_server *s, struct cay_conn *c);
+void cay_socket_back(struct cay_http_server *s, struct cay_conn *c);
+void cay_socket_event(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
+void cay_socket_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
+void cay_socket_tick(struct cay_http_server *s, struct cay_conn *c);
+void cay_socket_end(struct cay_http_server *s, struct cay_conn *c, enum cay_ws_code code,
+                    const char *why);
+void cay_socket_free(struct cay_conn *c);
+void cay_socket_work(struct cay_conn *c); /* on a worker */
 
 /* watch.c: which streams a changed file wakes. On the loop. */
 void cay_watch_add(struct cay_http_server *s, struct cay_conn *c);

@@ -92,6 +92,10 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
         cay_conn_close(s, c);
         return;
     }
+    if (c->phase == CAY_PHASE_SOCKET) {
+        cay_socket_event(s, c, events);
+        return;
+    }
     if (follows) {
         c->unread |= events & EPOLLIN;
         if (cay_conn_pending(c) > 0 && cay_conn_flush(s, c))
@@ -110,7 +114,9 @@ static void on_far_event(struct cay_http_server *s, struct cay_conn *c, uint32_t
 {
     if (c->closed || !cay_conn_is_held(c) || c->far_fd < 0)
         return;
-    if (c->stream)
+    if (c->talk)
+        cay_socket_wake(s, c, events);
+    else if (c->stream)
         cay_pump(s, c);
     else if (c->upload)
         cay_receive_wake(s, c, events);
@@ -137,6 +143,8 @@ static void take_back(struct cay_http_server *s)
             cay_pump_begin(s, c);
         else if (c->phase == CAY_PHASE_RECEIVE)
             cay_receive_begin(s, c);
+        else if (c->phase == CAY_PHASE_SOCKET)
+            cay_socket_back(s, c);
         else
             cay_conn_resume(s, c);
     }
@@ -149,6 +157,8 @@ static void check(struct cay_http_server *s, struct cay_conn *c)
     bool unwanted = s->draining && cay_conn_is_idle(c);
     if (late || stuck || unwanted)
         cay_conn_close(s, c);
+    else if (c->talk)
+        cay_socket_tick(s, c);
     else if (c->stream)
         cay_pump_tick(s, c);
     else if (c->upload)

@@ -39,7 +39,9 @@ void cay_pump_ready(struct cay_http_server *s)
         c->queued = false;
         if (c->closed || !cay_conn_is_held(c))
             continue;
-        if (c->stream)
+        if (c->phase == CAY_PHASE_SOCKET)
+            cay_socket(s, c);
+        else if (c->stream)
             cay_pump(s, c);
         else if (c->phase == CAY_PHASE_RECEIVE)
             cay_receive(s, c);
@@ -83,6 +85,10 @@ static bool send_piece(struct cay_http_server *s, struct cay_conn *c, const char
 static void finish(struct cay_http_server *s, struct cay_conn *c)
 {
     bool deferred = c->phase == CAY_PHASE_DEFER;
+    if (c->phase == CAY_PHASE_SOCKET) {
+        cay_socket_end(s, c, CAY_WS_NORMAL, "");
+        return;
+    }
     cay_pump_end(s, c);
     if (deferred) {
         c->phase = CAY_PHASE_WHOLE;
@@ -98,7 +104,7 @@ static enum cay_pull pull(struct cay_http_server *s, struct cay_conn *c)
     s->pulled.len = 0;
     enum cay_pull got = c->stream->ops->pull(c->stream, &s->pulled, ROOM);
     bool last = got == CAY_PULL_END;
-    if (c->phase == CAY_PHASE_STREAM && (s->pulled.len > 0 || last) &&
+    if (c->phase != CAY_PHASE_DEFER && (s->pulled.len > 0 || last) &&
         !send_piece(s, c, s->pulled.data, s->pulled.len, last))
         got = CAY_PULL_ABORT;
     if (s->pulled.cap > PULLED_MAX)
@@ -112,6 +118,15 @@ static void rest(struct cay_conn *c)
         c->stream->ops->rest(c->stream);
 }
 
+/* Ends it, and not in good order. */
+static void cut(struct cay_http_server *s, struct cay_conn *c, enum cay_ws_code code)
+{
+    if (c->phase == CAY_PHASE_SOCKET)
+        cay_socket_end(s, c, code, "");
+    else
+        cay_conn_close(s, c);
+}
+
 void cay_pump(struct cay_http_server *s, struct cay_conn *c)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -121,7 +136,7 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
         enum cay_pull got = pull(s, c);
         c->waiting = got == CAY_PULL_WAIT;
         if (got == CAY_PULL_ABORT) {
-            cay_conn_close(s, c);
+            cut(s, c, CAY_WS_FAILED);
             return;
         }
         if (got == CAY_PULL_END) {
@@ -133,7 +148,7 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
             return;
         }
         if (got == CAY_PULL_WAIT && s->draining && !c->stream->is_pipe) {
-            cay_conn_close(s, c); /* without a last chunk: it must not look finished */
+            cut(s, c, CAY_WS_GOING); /* without a last chunk: it must not look finished */
             return;
         }
         if (got == CAY_PULL_WAIT && c->stream->wake_at_ms > 0) {
@@ -178,7 +193,7 @@ void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c)
         return;
     }
     /* A reader that does not read must not fill the kernel's memory instead of ours. */
-    if (c->phase == CAY_PHASE_STREAM)
+    if (c->phase != CAY_PHASE_DEFER)
         (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     cay_pump(s, c);
 }
@@ -199,7 +214,7 @@ void cay_pump_drain(struct cay_http_server *s, struct cay_conn *c)
     if (c->phase == CAY_PHASE_DEFER)
         finish(s, c);
     else if (!c->stream->is_pipe && (c->waiting || cay_conn_pending(c) > 0))
-        cay_conn_close(s, c);
+        cut(s, c, CAY_WS_GOING);
     else
         cay_pump(s, c);
 }

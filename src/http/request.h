@@ -51,6 +51,7 @@ struct cay_req {
     struct cay_pairs params;  /* of the route's pattern, percent-decoded once */
     const char *body;
     size_t body_len;
+    bool http10;
     int64_t body_announced; /* Content-Length of a streamed body; -1 when it is chunked */
     struct cay_received received;
     char request_id[24];

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What handlers fill in. A later call replaces what an earlier one began. */
 #include "http/response.h"
+#include "http/parse.h"
+#include "http/websocket.h"
+#include <string.h>
 
 struct cay_json_writer *cay_resp_json(struct cay_resp *resp, int status)
 {
@@ -51,11 +54,49 @@ int cay_resp_receive(struct cay_resp *resp, const struct cay_receive *to, cay_ha
     return 0;
 }
 
+int cay_req_check_socket(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    const char *upgrade = cay_req_header(req, "upgrade");
+    const char *connection = cay_req_header(req, "connection");
+    const char *version = cay_req_header(req, "sec-websocket-version");
+    if (!cay_parse_has_token(upgrade, "websocket") || !cay_parse_has_token(connection, "upgrade") ||
+        !version || strcmp(version, "13") != 0) {
+        cay_resp_header(resp, "Sec-WebSocket-Version", "13");
+        return cay_fail_as(err, CAY_ERR_INVALID, "UPGRADE_REQUIRED",
+                           "this path is for WebSocket connections of version 13");
+    }
+    if (strcmp(req->method, "GET") != 0 || req->http10 ||
+        !cay_ws_key_is_valid(cay_req_header(req, "sec-websocket-key")))
+        return cay_fail_as(err, CAY_ERR_INVALID, "BAD_HANDSHAKE",
+                           "the WebSocket handshake is not in order");
+    return 0;
+}
+
+int cay_resp_socket(const struct cay_req *req, struct cay_resp *resp,
+                    const struct cay_socket *socket)
+{
+    char accept[CAY_WS_ACCEPT_SIZE];
+    cay_ws_accept(cay_req_header(req, "sec-websocket-key"), accept);
+    cay_resp_header(resp, "Sec-WebSocket-Accept", accept);
+    resp->kind = CAY_RESP_SOCKET;
+    resp->status = 101;
+    resp->content_type = NULL;
+    resp->socket = *socket;
+    resp->stream = socket->stream;
+    return 0;
+}
+
 void cay_resp_drop(struct cay_resp *resp)
 {
     if (resp->stream)
         resp->stream->ops->close(resp->stream);
     resp->stream = NULL;
+    if (resp->socket.ops) {
+        resp->socket.ops->close(resp->socket.ctx);
+        cay_close_fd(&resp->socket.end_fd);
+        cay_close_fd(&resp->socket.sink_fd);
+        resp->socket.ops = NULL;
+    }
     if (!resp->receives)
         return;
     resp->receives = false;

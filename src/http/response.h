@@ -10,6 +10,7 @@ enum cay_resp_kind {
     CAY_RESP_BYTES,
     CAY_RESP_STREAM,  /* chunked, from the stream, until it ends */
     CAY_RESP_DEFER,   /* the loop follows the stream; at its end `then` runs on a worker */
+    CAY_RESP_SOCKET,  /* a WebSocket, until its stream ends or the client goes */
     CAY_RESP_RECEIVE, /* the loop gives the body to a sink; then `then` runs on a worker */
 };
 
@@ -21,6 +22,31 @@ struct cay_receive {
     int end_fd;         /* to write, or -1: gets one byte when the body was whole, and only then */
     int verdict_fd;     /* to read, or -1: `then` waits until there is something or the end */
     int64_t verdict_ms; /* after the body's end; later is 504 */
+};
+
+enum cay_socket_next {
+    CAY_SOCKET_ON,
+    CAY_SOCKET_END_INPUT, /* the sink is closed, with a byte in end_fd before */
+};
+
+struct cay_socket_ops {
+    /* A message of text, on a worker, one after the other; may wait as handlers may. Frames for the
+     * client are added to out. */
+    enum cay_socket_next (*text)(void *ctx, const char *text, size_t len, struct cay_buf *out);
+    /* Bytes came and there is no sink, or its reader is gone; told once, on the loop, by frames. */
+    void (*unwanted)(void *ctx, struct cay_buf *out);
+    void (*close)(void *ctx); /* frees */
+};
+
+/* A WebSocket: frames out of a stream, bytes into a sink, and messages of text to `ops`. All that
+ * is in here is the server's from cay_resp_socket on. */
+struct cay_socket {
+    const struct cay_socket_ops *ops;
+    void *ctx;
+    struct cay_stream *stream; /* of whole frames, see websocket.h; its end closes the connection.
+                                  It follows a file, not a pipe */
+    int sink_fd;               /* as of cay_receive; -1: no bytes are taken */
+    int end_fd;                /* or -1 */
 };
 
 struct cay_resp {
@@ -35,6 +61,7 @@ struct cay_resp {
     uint64_t length;
     bool receives;
     struct cay_receive receive; /* owned when `receives` */
+    struct cay_socket socket;   /* owned when its ops are set */
     cay_handler then;
 };
 
@@ -67,5 +94,11 @@ int cay_resp_defer(struct cay_resp *resp, struct cay_stream *stream, cay_handler
  * is gone: nobody is there to be answered, and the other side learns it by the missing byte.
  * The request's arena lives on. An empty body, or none, is a whole one of 0 bytes. */
 int cay_resp_receive(struct cay_resp *resp, const struct cay_receive *to, cay_handler then);
+/* Does the request ask for a WebSocket, and in good order? Before a handler does anything:
+ * CAY_ERR_INVALID "BAD_HANDSHAKE", or "UPGRADE_REQUIRED" for a plain request. */
+int cay_req_check_socket(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
+/* Only after that. */
+int cay_resp_socket(const struct cay_req *req, struct cay_resp *resp,
+                    const struct cay_socket *socket);
 /* Closes what the answer holds; for whoever does not give it after all. */
 void cay_resp_drop(struct cay_resp *resp);

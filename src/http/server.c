@@ -19,6 +19,8 @@ static const struct cay_http_times default_times = {
     .silence_ms = CAY_HTTP_SILENCE_MS,
     .slow_ms = CAY_HTTP_SLOW_MS,
     .sink_ms = CAY_HTTP_SINK_MS,
+    .ws_ping_ms = CAY_WS_PING_MS,
+    .ws_silence_ms = CAY_WS_SILENCE_MS,
     .tick_ms = 1000,
 };
 

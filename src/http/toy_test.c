@@ -231,6 +231,44 @@ static int give(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     return r;
 }
 
+static enum cay_socket_next hear(void *ctx, const char *text, size_t len, struct cay_buf *out)
+{
+    (void)ctx;
+    cay_ws_frame(out, CAY_WS_TEXT, text, len, NULL);
+    return len == 3 && memcmp(text, "eof", 3) == 0 ? CAY_SOCKET_END_INPUT : CAY_SOCKET_ON;
+}
+
+static void unwanted(void *ctx, struct cay_buf *out)
+{
+    (void)ctx;
+    cay_ws_frame(out, CAY_WS_TEXT, "no", 2, NULL);
+}
+
+static void close_socket(void *ctx)
+{
+    (void)ctx;
+    atomic_fetch_sub(&streams, 1);
+}
+
+/* What is in the file goes out as it is; '$' ends it. With a query of "deaf" no bytes are taken. */
+static int talk(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    static const struct cay_socket_ops ops = {hear, unwanted, close_socket};
+    struct cay_socket socket = {.ops = &ops, .sink_fd = -1, .end_fd = -1};
+    int r = cay_req_check_socket(req, resp, err);
+    if (r < 0)
+        return r;
+    if (strcmp(req->query, "deaf") != 0) {
+        make_pipe(&shared->sink_fd, &socket.sink_fd, true);
+        make_pipe(&shared->end_fd, &socket.end_fd, true);
+    }
+    socket.stream = new_stream(&file_ops, shared_fd, NULL);
+    atomic_fetch_add(&streams, 1);
+    atomic_fetch_add(&taken, 1);
+    r = cay_resp_socket(req, resp, &socket);
+    return strcmp(req->query, "late") == 0 ? cay_fail(err, CAY_ERR_CONFLICT, "not after all") : r;
+}
+
 static int fail_late(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     (void)follow(req, resp, err);
@@ -252,6 +290,7 @@ static const struct cay_route routes[] = {
     {"PUT", "/take", CAY_SCOPE_NONE, take_body, CAY_BODY_STREAM},
     {"PUT", "/take-plain", CAY_SCOPE_NONE, take_body},
     {"GET", "/give", CAY_SCOPE_NONE, give},
+    {"GET", "/talk", CAY_SCOPE_NONE, talk},
     {0},
 };
 static const struct cay_route *const tables[] = {routes, NULL};

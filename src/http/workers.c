@@ -142,6 +142,14 @@ static void log_done(struct cay_http_server *s, const struct cay_conn *c, int st
 static void answer_stream(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *resp)
 {
     c->raw = c->http10 || resp->counted;
+    if (resp->kind == CAY_RESP_SOCKET) {
+        c->raw = true;
+        c->talk = calloc(1, sizeof *c->talk);
+        if (!c->talk)
+            abort();
+        c->talk->is = resp->socket;
+        resp->socket.ops = NULL;
+    }
     if (c->http10)
         c->keep_alive = false;
     cay_answer_begin(c, resp);
@@ -152,7 +160,7 @@ static void answer_stream(struct cay_http_server *s, struct cay_conn *c, struct 
     }
     cay_answer_done(resp);
     cay_answer_forget(c); /* a stream may last for days */
-    give_back(s, c, c->head_only ? CAY_PHASE_WRITE : CAY_PHASE_STREAM);
+    give_back(s, c, c->head_only ? CAY_PHASE_WRITE : c->talk ? CAY_PHASE_SOCKET : CAY_PHASE_STREAM);
 }
 
 /* What comes later: the request stays, and with it the headers that are set already. */
@@ -189,8 +197,13 @@ static void work(struct cay_http_server *s, struct cay_conn *c)
         give_back(s, c, c->phase);
         return;
     }
+    if (c->talk) {
+        cay_socket_work(c);
+        give_back(s, c, CAY_PHASE_SOCKET);
+        return;
+    }
     run(s, c, &resp);
-    if (resp.kind == CAY_RESP_STREAM) {
+    if (resp.kind == CAY_RESP_STREAM || resp.kind == CAY_RESP_SOCKET) {
         answer_stream(s, c, &resp);
         return;
     }

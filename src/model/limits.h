@@ -101,6 +101,15 @@
 #define CAY_HTTP_SINK_MS 60000             /* a streamed body's taker that takes nothing */
 #define CAY_HTTP_DRAIN_MS 10000
 
+/* WebSocket */
+#define CAY_WS_TEXT_MAX (16 * CAY_KIB)    /* of one message of text, which is control */
+#define CAY_WS_FRAME_MAX (1 * CAY_MIB)    /* of one frame */
+#define CAY_WS_MESSAGE_MAX (16 * CAY_MIB) /* of one message of bytes; they are not gathered */
+#define CAY_WS_FRAGMENTS_MAX 4096
+#define CAY_WS_PING_MS 20000
+#define CAY_WS_SILENCE_MS 60000                /* not even a pong: the peer is dead */
+#define CAY_WS_IDLE_MS (12 * 60 * 60 * 1000LL) /* no byte either way */
+
 /* the store */
 #define CAY_STORE_QUEUE 4096     /* writes waiting for the writer; more is refused */
 #define CAY_STORE_READERS 8      /* connections that read */
