@@ -118,6 +118,12 @@ static void rest(struct cay_conn *c)
         c->stream->ops->rest(c->stream);
 }
 
+/* A WebSocket has a pipe of its own beside the stream. */
+static bool is_watched(const struct cay_conn *c)
+{
+    return c->watch || c->polled || (c->stream->is_pipe && c->far_fd >= 0);
+}
+
 /* Ends it, and not in good order. */
 static void cut(struct cay_http_server *s, struct cay_conn *c, enum cay_ws_code code)
 {
@@ -155,7 +161,7 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
             cay_timer_set(s, c);
             return;
         }
-        if (got == CAY_PULL_WAIT && (c->watch || c->polled || c->far_fd >= 0))
+        if (got == CAY_PULL_WAIT && is_watched(c))
             return;
         if (got == CAY_PULL_WAIT) /* and pull again: the file may have changed just before */
             cay_watch_add(s, c);

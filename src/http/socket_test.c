@@ -119,6 +119,10 @@ TEST(http_socket_talks_both_ways)
     CHECK_STR("a worker answers", next_frame(&client), "1:hello");
     toy_append(&toy, "\x82\x03new");
     CHECK_STR("the stream", next_frame(&client), "2:new");
+    for (int i = 0; i < 5; i++) {
+        toy_append(&toy, "\x82\x04more");
+        CHECK_STR("wakes", next_frame(&client), "2:more");
+    }
     send_frame(CAY_WS_BINARY, "bytes", 5);
     send_frame(CAY_WS_PING, "p", 1);
     CHECK_STR("pong", next_frame(&client), "10:p");

@@ -213,8 +213,7 @@ static const struct cay_field kill_fields[] = {
     CAY_FIELD_END,
 };
 
-/* SIGTERM, TERM or 15. */
-static int decode_signal(const struct cay_json *v, int *out, struct cay_error *err)
+int cay_v1_decode_signal(const struct cay_json *v, int *out, struct cay_error *err)
 {
     int64_t number = SIGTERM;
     bool known = true;
@@ -244,7 +243,7 @@ static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error
     int sig = SIGTERM;
     int r = cay_req_decode(req, kill_fields, &body, err);
     if (r == 0)
-        r = decode_signal(body.signal, &sig, err);
+        r = cay_v1_decode_signal(body.signal, &sig, err);
     if (r == 0)
         r = cay_core_kill(req->core, req->owner, cay_req_param(req, "id"),
                           cay_req_param(req, "eid"), sig, req->arena, &ex, err);

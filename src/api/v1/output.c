@@ -109,8 +109,8 @@ static const struct cay_field output_fields[] = {
     CAY_FIELD_END,
 };
 
-/* An offset is good if a record begins there, or the file ends. */
-static int check_place(int log_fd, const struct cay_v1_place *place, struct cay_error *err)
+/* Good is also the end of the file. */
+int cay_v1_check_place(int log_fd, const struct cay_v1_place *place, struct cay_error *err)
 {
     struct cay_reader reader;
     struct cay_record rec;
@@ -144,7 +144,7 @@ static int get_output(struct cay_req *req, struct cay_resp *resp, struct cay_err
     const char *from = last && last[0] ? last : q.offset;
     if (from && !cay_v1_place_parse(from, &how.from))
         return cay_fail_field(err, "offset", "offset must be one that an event carried");
-    r = check_place(fd, &how.from, err);
+    r = cay_v1_check_place(fd, &how.from, err);
     if (r < 0)
         return r;
     how.follow = q.follow;

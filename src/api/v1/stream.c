@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A log as a stream: SSE, NDJSON or the bytes themselves.
+/* A log as a stream: SSE, NDJSON, WebSocket frames or the bytes themselves.
  *
  * A record becomes an event. Characters are never cut: what a record ends within is held back and
  * goes out with the next one of the same stream. So that a client can go on after any event without
  * losing or doubling a byte, the event's id then names the bytes that were held back, too. */
 #include "api/v1/v1.h"
+#include "http/websocket.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,9 @@ struct follow {
     char carry[2][4];
     unsigned carried[2];
     uint64_t skip;
+    struct cay_buf json;       /* of a WebSocket: the frame of text that is being written */
+    enum cay_record_kind told; /* of a WebSocket: whose bytes the next are, as was said; PAD: not */
+    bool tty;
     bool begun, has_exit, asked, gaps;
     struct cay_record_exit end;
     int64_t ended_at_ms;
@@ -75,7 +79,8 @@ static void begin_event(struct follow *f, struct cay_buf *out, const char *type,
 {
     char place[PLACE_SIZE];
     print_place(f, offset, place);
-    *w = (struct cay_json_writer){.buf = out};
+    f->json.len = 0;
+    *w = (struct cay_json_writer){.buf = f->how.form == CAY_V1_SOCKET ? &f->json : out};
     if (f->how.form == CAY_V1_SSE)
         cay_buf_addf(out, "id: %s\nevent: %s\ndata: ", place, type);
     cay_jw_object(w, NULL);
@@ -91,7 +96,10 @@ static void begin_event(struct follow *f, struct cay_buf *out, const char *type,
 static void end_event(struct follow *f, struct cay_buf *out, struct cay_json_writer *w)
 {
     cay_jw_object_end(w);
-    cay_buf_adds(out, f->how.form == CAY_V1_SSE ? "\n\n" : "\n");
+    if (f->how.form == CAY_V1_SOCKET)
+        cay_ws_frame(out, CAY_WS_TEXT, f->json.data, f->json.len, NULL);
+    else
+        cay_buf_adds(out, f->how.form == CAY_V1_SSE ? "\n\n" : "\n");
 }
 
 static void put_base64(struct cay_json_writer *w, const char *data, size_t len)
@@ -116,13 +124,36 @@ static void put_output(struct follow *f, struct cay_buf *out, int which, const c
     end_event(f, out, &w);
 }
 
+/* Bytes as they are; before those of each pull, and where the stream changes, it is said whose they
+ * are and where they begin: whoever lost the connection goes on there, less what it has. */
+static void put_bytes(struct follow *f, struct cay_buf *out, const struct cay_record *rec,
+                      size_t cut)
+{
+    struct cay_json_writer w;
+    if (f->told != rec->kind) {
+        begin_event(f, out, "output", rec->offset, &w);
+        cay_jw_str(&w, "stream", rec->kind == CAY_RECORD_STDERR ? "stderr" : "stdout");
+        if (cut > 0)
+            cay_jw_int(&w, "skip", (int64_t)cut);
+        end_event(f, out, &w);
+    }
+    f->told = rec->kind;
+    cay_ws_frame(out, CAY_WS_BINARY, rec->data + cut, rec->len - cut, NULL);
+}
+
 static void take_output(struct follow *f, struct cay_buf *out, const struct cay_record *rec)
 {
     int which = rec->kind == CAY_RECORD_STDERR;
     size_t cut = f->skip < rec->len ? (size_t)f->skip : rec->len;
     const char *data = rec->data + cut;
     size_t len = rec->len - cut;
-    f->skip = 0;
+    f->skip -= cut;
+    if (len == 0)
+        return;
+    if (f->how.form == CAY_V1_SOCKET) {
+        put_bytes(f, out, rec, cut);
+        return;
+    }
     if (f->how.form == CAY_V1_TEXT) {
         cay_buf_add(out, data, len);
         return;
@@ -195,11 +226,13 @@ static void put_start(struct follow *f, struct cay_buf *out)
 {
     struct cay_json_writer w;
     f->begun = true;
-    if (f->how.form != CAY_V1_NDJSON)
+    if (f->how.form != CAY_V1_NDJSON && f->how.form != CAY_V1_SOCKET)
         return;
     begin_event(f, out, "start", f->reader.offset, &w);
     cay_jw_str(&w, "id", f->exec_id);
     cay_jw_str(&w, "sandboxId", f->sandbox_id);
+    if (f->how.form == CAY_V1_SOCKET)
+        cay_jw_bool(&w, "tty", f->tty);
     end_event(f, out, &w);
 }
 
@@ -248,6 +281,7 @@ static enum cay_pull pull(struct cay_stream *s, struct cay_buf *out, size_t room
     struct cay_record rec;
     struct cay_error ignored; /* a log that is none is told by cutting the answer */
     size_t full = out->len + room;
+    f->told = CAY_RECORD_PAD;
     if (!f->begun)
         put_start(f, out);
     for (int i = 0; i < RECORDS_MAX && out->len < full; i++) {
@@ -265,6 +299,7 @@ static void close_stream(struct cay_stream *s)
 {
     struct follow *f = (struct follow *)s;
     cay_reader_done(&f->reader);
+    cay_buf_done(&f->json);
     free(f);
 }
 
@@ -312,6 +347,7 @@ struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_executi
     memcpy(f->carry, how->from.carry, sizeof f->carry);
     memcpy(f->carried, how->from.carried, sizeof f->carried);
     f->gaps = ex->truncated;
+    f->tty = ex->tty;
     if (how->form == CAY_V1_SSE)
         f->base.keepalive = KEEPALIVE_SSE;
     else if (how->form == CAY_V1_NDJSON)

@@ -6,8 +6,8 @@
 #include "log/reader.h"
 
 extern const struct cay_route cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[],
-    cay_v1_input_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
-    cay_v1_health_routes[], cay_v1_kept_routes[];
+    cay_v1_input_routes[], cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[],
+    cay_v1_stats_routes[], cay_v1_health_routes[], cay_v1_kept_routes[];
 
 /* spec.c: bodies to specs. The spec comes with its defaults. count_out is for forks, NULL for a
  * create; 0 when the body names none. */
@@ -35,11 +35,11 @@ void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, i
 void cay_v1_shape_exit(struct cay_json_writer *w, const struct cay_execution *ex);
 
 /* stream.c: an execution's log, as it grows. */
-enum cay_v1_form { CAY_V1_TEXT, CAY_V1_SSE, CAY_V1_NDJSON };
+enum cay_v1_form { CAY_V1_TEXT, CAY_V1_SSE, CAY_V1_NDJSON, CAY_V1_SOCKET };
 
 struct cay_v1_place {
     uint64_t offset;  /* of a record */
-    uint64_t skip;    /* bytes of the first output record that are left out */
+    uint64_t skip;    /* bytes of output behind it that are left out */
     char carry[2][4]; /* of stdout and stderr: the begun character before this place */
     unsigned carried[2];
 };
@@ -64,9 +64,14 @@ struct cay_stream *cay_v1_wait(struct cay_core *core, const struct cay_execution
 int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
                          enum cay_v1_form form, struct cay_stream *stream);
 
+/* exec.c: SIGTERM, TERM or 15; NULL is SIGTERM. */
+int cay_v1_decode_signal(const struct cay_json *v, int *out, struct cay_error *err);
+
 /* output.c: what is kept of a stream (CAY_RECORD_PAD: of both), from a place on, at most limit
  * bytes; true when some is missing. */
 bool cay_v1_collect(int log_fd, const struct cay_v1_place *from, enum cay_record_kind only,
                     size_t limit, struct cay_buf *out);
+/* CAY_ERR_INVALID, field "offset", where no record begins. */
+int cay_v1_check_place(int log_fd, const struct cay_v1_place *place, struct cay_error *err);
 /* The place where the last `lines` lines begin. */
 void cay_v1_tail(int log_fd, int64_t lines, struct cay_v1_place *out);
