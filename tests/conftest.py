@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite("harness")
 
 from harness.server import CAY, Server  # noqa: E402
+from harness.wait import stretch  # noqa: E402
 
 TEST_S = 90  # no test may take longer, unless it is marked with `limit(seconds)`
 
@@ -39,7 +40,7 @@ def pytest_sessionstart(session):
 def pytest_runtest_call(item):
     """A test that hangs fails, with the place where it hung."""
     mark = item.get_closest_marker("limit")
-    seconds = mark.args[0] if mark else TEST_S
+    seconds = int(stretch(mark.args[0] if mark else TEST_S))
 
     def late(*_):
         raise TimeoutError(f"the test took longer than {seconds} s")

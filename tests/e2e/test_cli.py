@@ -10,13 +10,13 @@ import pytest
 
 from harness.numbered import lines, script
 from harness.server import CAY
-from harness.wait import until
+from harness.wait import stretch, until
 
 
 @pytest.fixture
 def cay(server):
     def run(*args, stdin=None, env=None, timeout=30):
-        return subprocess.run([CAY, *args], capture_output=True, text=True, timeout=timeout, input=stdin,
+        return subprocess.run([CAY, *args], capture_output=True, text=True, timeout=stretch(timeout), input=stdin,
                               env={**os.environ, "CAY_URL": server.url, **(env or {})})
 
     return run
@@ -35,10 +35,10 @@ def test_run_keeps(cay, client):
 
 
 def test_run_streams(server):
-    process = subprocess.Popen([CAY, "run", "--", "sh", "-c", "echo first; sleep 2; echo last"], text=True,
+    process = subprocess.Popen([CAY, "run", "--", "sh", "-c", f"echo first; sleep {stretch(2)}; echo last"], text=True,
                                stdout=subprocess.PIPE, env={**os.environ, "CAY_URL": server.url})
     began = time.monotonic()
-    assert process.stdout.readline() == "first\n" and time.monotonic() - began < 1.5
+    assert process.stdout.readline() == "first\n" and time.monotonic() - began < stretch(1.5)
     assert process.communicate()[0] == "last\n" and process.returncode == 0
 
 
@@ -47,7 +47,7 @@ def test_run_interrupted_leaves_nothing(server, client):
                                env={**os.environ, "CAY_URL": server.url})
     assert process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGINT)
-    assert process.wait(10) != 0
+    assert process.wait(stretch(10)) != 0
     until(lambda: client.names() == [], "the sandbox goes with it")
     process.stdout.close()
 
@@ -95,7 +95,7 @@ def test_output_comes_as_it_is(cay, client):
     assert json.loads(cay("logs", "--json", "box").stdout)["logs"] == "a\0b\ufffd\nend\n"
     want = b"a\0b\xff\nend\n"
     for args in (["logs", "box"], ["exec", "box", "--", "printf", "a\\0b\\377\\nend\\n"]):
-        done = subprocess.run([CAY, *args], capture_output=True, timeout=20,
+        done = subprocess.run([CAY, *args], capture_output=True, timeout=stretch(20),
                               env={**os.environ, "CAY_URL": f"http://{client.host}:{client.port}"})
         assert (done.returncode, done.stdout) == (0, want), done
 
@@ -123,7 +123,7 @@ def test_exec_survives_a_restart_of_the_server(fresh):
     assert process.stdout.readline() == "line 0\n"
     server.kill("all")
     server.recover()
-    rest = process.communicate(timeout=30)[0]
+    rest = process.communicate(timeout=stretch(30))[0]
     assert "line 0\n" + rest == lines(30).decode() and process.returncode == 5
 
 
@@ -168,7 +168,7 @@ def test_serve_needs_root(server, tmp_path):
         if directory.as_posix().startswith("/tmp/"):
             directory.chmod(0o755)
     done = subprocess.run([str(binary), "serve", "--data", "/tmp/cay-not-root"], capture_output=True, text=True,
-                          timeout=20, user=65534, group=65534, extra_groups=[])
+                          timeout=stretch(20), user=65534, group=65534, extra_groups=[])
     assert done.returncode != 0 and "root" in done.stderr, done
 
 

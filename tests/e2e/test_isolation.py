@@ -7,7 +7,7 @@ import time
 import pytest
 
 from harness import proc
-from harness.wait import until
+from harness.wait import stretch, until
 
 
 def test_hostname_is_the_name(client):
@@ -132,7 +132,7 @@ def test_busy_neighbour_leaves_others_alive(server, client):
         began = time.monotonic()
         client.exec("quiet", ["true"])
         took.append(time.monotonic() - began)
-    assert sorted(took)[10] < 0.2, took
+    assert sorted(took)[10] < stretch(0.2), took
     assert until(lambda: client.delete("/sandbox/busy").status == 200, "it goes")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness import proc
 from harness.server import CAY, IMAGES, NotReady
-from harness.wait import until
+from harness.wait import FACTOR, stretch, until
 
 
 def test_health(client):
@@ -101,7 +101,7 @@ def test_side_by_side(fresh):
 
 def test_second_server_on_the_same_data_is_refused(server, client, box):
     done = subprocess.run([CAY, "serve", "--data", server.data, "--listen", "127.0.0.1:0", "--images", IMAGES],
-                          capture_output=True, text=True, timeout=20)
+                          capture_output=True, text=True, timeout=stretch(20))
     assert done.returncode != 0 and "ready" not in done.stdout
     assert server.data in done.stderr and len(done.stderr.strip().splitlines()) <= 3, done.stderr
     assert client.sandbox("box")["status"] == "RUNNING"
@@ -152,13 +152,14 @@ def test_bad_options_are_told(tmp_path):
     usual = ["--data", str(tmp_path / "data"), "--images", IMAGES, "--listen", "127.0.0.1:0"]
     for args in (["--nonsense"], ["--listen", "nowhere"], ["--provider", "magic"], ["--store", "magic"],
                  ["--rate-limit", "nonsense"], ["--auth", "magic"], ["--data"]):
-        done = subprocess.run([CAY, "serve", *usual, *args], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([CAY, "serve", *usual, *args], capture_output=True, text=True, timeout=stretch(20))
         assert done.returncode not in (0, -11, -6) and "ready" not in done.stdout, (args, done)
         assert args[-1].lstrip("-") in done.stderr, (args, done)
 
 
 def test_drain_leaves_sandboxes(fresh):
     """F-41: a hundred requests wait for their commands, then SIGTERM."""
+    many = int(100 / FACTOR)  # more would pass the server's own time limit on a machine that slow
     server = fresh().start()
     client = server.client()
     client.create("kept")
@@ -174,16 +175,16 @@ def test_drain_leaves_sandboxes(fresh):
         except OSError as e:
             statuses.append(repr(e))
 
-    threads = [threading.Thread(target=wait_for_command) for _ in range(100)]
+    threads = [threading.Thread(target=wait_for_command) for _ in range(many)]
     for t in threads:
         t.start()
-    until(lambda: client.sh("kept", "pgrep -c sleep || :") == "100\n", "all hundred run", 20)
+    until(lambda: client.sh("kept", "pgrep -c sleep || :") == f"{many}\n", "all of them run", 20)
     began = time.monotonic()
     assert server.stop(timeout=15) == 0
-    assert time.monotonic() - began <= 11
+    assert time.monotonic() - began <= stretch(11)
     for t in threads:
         t.join()
-    assert statuses == [202] * 100, "on drain a deferred execution is answered with its id"
+    assert statuses == [202] * many, "on drain a deferred execution is answered with its id"
     assert len(server.inits()) == 1
 
     server.start()
@@ -208,8 +209,8 @@ def test_second_sigterm_ends_at_once(fresh):
     time.sleep(0.3)
     if server.process.poll() is None:
         server.process.send_signal(signal.SIGTERM)
-    server.process.wait(3)
-    assert time.monotonic() - began < 3
+    server.process.wait(stretch(3))
+    assert time.monotonic() - began < stretch(3)
     stream.close()
     server.process = None
     assert len(server.inits()) == 1
@@ -246,7 +247,7 @@ def test_a_directory_of_others_is_not_taken_over(tmp_path):
     (tmp_path / "theirs").mkdir()
     tmp_path.chmod(0o755)
     for verb in (["serve", "--listen", "127.0.0.1:0", "--images", IMAGES], ["down"]):
-        done = subprocess.run([CAY, verb[0], "--data", tmp_path, *verb[1:]], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([CAY, verb[0], "--data", tmp_path, *verb[1:]], capture_output=True, text=True, timeout=stretch(20))
         assert done.returncode == 1 and str(tmp_path) in done.stderr
         assert [p.name for p in tmp_path.iterdir()] == ["theirs"] and tmp_path.stat().st_mode & 0o7777 == 0o755
 
@@ -262,5 +263,5 @@ def test_delete_does_not_wait_for_a_stop(fresh):
     stopper.start()
     began = time.monotonic()
     assert server.down().returncode == 0
-    assert time.monotonic() - began < 60 and server.inits() == []
+    assert time.monotonic() - began < stretch(60) and server.inits() == []
     stopper.join(20)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.wait import until
+from harness.wait import stretch, until
 
 PIDS_LIMIT = 512
 
@@ -45,9 +45,9 @@ def test_fork_bomb(server, client):
     assert client.delete("/sandbox/bomb").status == 200
     took = time.monotonic() - began
     assert proc.in_cgroup(ident) == []
-    assert took <= 2, f"teardown took {took:.2f} s"
+    assert took <= stretch(2), f"teardown took {took:.2f} s"
     # Twice is the rule; the addition is for what a scheduler with two cores does at the edges.
-    assert p95(busy) < 2 * p95(calm) + 0.025, (p95(calm), p95(busy))
+    assert p95(busy) < 2 * p95(calm) + stretch(0.025), (p95(calm), p95(busy))
 
 
 HOGS = {
@@ -116,7 +116,7 @@ def test_what_will_not_end(server, client, kind, end):
         assert answer.json()["status"] == "STOPPED", answer
     else:
         assert client.delete("/sandbox/stubborn").status == 200
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < stretch(3)
     assert server.sandbox_processes() == []
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.server import NotReady
-from harness.wait import until
+from harness.wait import stretch, until
 
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 
@@ -26,7 +26,7 @@ def failing(pid, calls, fault):
         yield
     finally:
         tracer.send_signal(signal.SIGTERM)
-        tracer.wait(10)
+        tracer.wait(stretch(10))
         tracer.stderr.close()
 
 

@@ -6,12 +6,12 @@ import subprocess
 import pytest
 
 from harness.server import CAY
-from harness.wait import until
+from harness.wait import stretch, until
 
 
 def points():
     try:
-        done = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=stretch(10))
     except OSError:
         return []
     return done.stdout.split() if done.returncode == 0 else []
@@ -31,10 +31,10 @@ def crash(server, request):
     with pytest.raises((OSError, http.client.HTTPException)):
         answer = request(client)
         # Some points lie behind the answer; the death must still come.
-        server.process.wait(5)
+        server.process.wait(stretch(5))
         raise ConnectionError(f"died after {answer}")
     try:
-        server.process.wait(0.2)
+        server.process.wait(stretch(0.2))
         server.process = None
     except subprocess.TimeoutExpired:
         server.kill("all")  # a point in the server: it may not kill root's processes itself

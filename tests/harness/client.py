@@ -6,6 +6,8 @@ import json
 import socket
 from urllib.parse import urlencode, urlsplit
 
+from harness.wait import stretch
+
 API = "/api/v1"
 TIMEOUT_S = 60
 
@@ -105,7 +107,7 @@ class Client:
     def __init__(self, url, timeout=TIMEOUT_S):
         parts = urlsplit(url)
         self.host, self.port = parts.hostname, parts.port
-        self.timeout = timeout
+        self.timeout = stretch(timeout)
         self.conn = None
 
     def connect(self):
@@ -167,7 +169,7 @@ class Client:
         target, body, headers = self.encode(path, query, body, headers)
         conn = self.connect()
         if timeout:
-            conn.timeout = timeout
+            conn.timeout = stretch(timeout)
         conn.request(method, target, body, headers)
         return Stream(conn, conn.getresponse())
 
@@ -178,7 +180,7 @@ class Client:
         return self.stream(method, path, body, query, headers, "application/x-ndjson", timeout)
 
     def socket(self, timeout=None):
-        return socket.create_connection((self.host, self.port), timeout or self.timeout)
+        return socket.create_connection((self.host, self.port), stretch(timeout) if timeout else self.timeout)
 
     def raw(self, data, timeout=15):
         """Sends bytes and returns all that comes until the server closes. HOST stands for our own."""

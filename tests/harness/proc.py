@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What /proc tells of the host's processes."""
+"""What /proc tells of the host and its processes."""
 import os
+import re
 from pathlib import Path
+
+KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 
 
 def pids():

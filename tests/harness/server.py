@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import leaks, proc
 from harness.client import Client
-from harness.wait import until
+from harness.wait import stretch, until
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("CAY_BUILD") or ROOT / "build").resolve()
@@ -58,7 +58,7 @@ class Server:
         ready = threading.Event()
         reader = threading.Thread(target=self._read_stdout, args=(self.process, ready), daemon=True)
         reader.start()
-        ready.wait(timeout)
+        ready.wait(stretch(timeout))
         if not any(line.startswith("ready ") for line in self.stdout):
             try:
                 # One that has closed its stdout is about to end.
@@ -91,7 +91,7 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(timeout)
+                self.process.wait(stretch(timeout))
             except subprocess.TimeoutExpired:
                 self.kill("all")
                 raise AssertionError(f"the server took longer than {timeout} s to stop:\n{self.log()}")
@@ -105,7 +105,7 @@ class Server:
 
     def down(self):
         """`cay down`: no sandbox of this data directory is left."""
-        return subprocess.run([CAY, "down", "--data", self.data], capture_output=True, text=True, timeout=120,
+        return subprocess.run([CAY, "down", "--data", self.data], capture_output=True, text=True, timeout=stretch(120),
                               env=self.env)
 
     def close(self):
@@ -198,7 +198,7 @@ class Server:
         if sig != signal.SIGKILL:
             return
         if "supervisor" in roles and self.process:
-            self.process.wait(10)
+            self.process.wait(stretch(10))
             self.process = None
         until(lambda: not any(proc.alive(p) for p in pids), f"{role} dies")
 
