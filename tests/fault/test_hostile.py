@@ -160,7 +160,7 @@ def test_output_flood(server, client, flood):
     client.exec("flood", ["true"])
     pid = server.pid("server")
     rss, disk = proc.rss_kib(pid), disk_bytes(os.path.join(server.data, "logs"))
-    ident = client.detach("flood", FLOODS[flood], timeoutMs=2500)
+    ident = client.detach("flood", FLOODS[flood], timeoutMs=int(stretch(2500)))
     most, frames = 0, []
 
     def read():
@@ -176,7 +176,7 @@ def test_output_flood(server, client, flood):
         most = max(most, proc.rss_kib(pid))
         assert disk_bytes(os.path.join(server.data, "logs")) - disk < 40 << 20
         time.sleep(0.1)
-    reader.join(30)
+    reader.join(stretch(30))
     assert not reader.is_alive() and frames[-1] == "exit"
     assert most - rss < 8192, f"the server grew by {most - rss} KiB"
     assert disk_bytes(os.path.join(server.data, "logs")) - disk < 20 << 20
