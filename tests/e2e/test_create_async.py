@@ -6,10 +6,10 @@ import subprocess
 import pytest
 
 from harness.server import CAY
-from harness.wait import until
+from harness.wait import stretch, until
 
 POINTS = [p for p in subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True,
-                                    timeout=10).stdout.split() if p.startswith("create-")]
+                                    timeout=stretch(10)).stdout.split() if p.startswith("create-")]
 
 
 def begin(client, **spec):
@@ -83,7 +83,7 @@ def test_crash(fresh, point):
     until(lambda: not (server.pid("server") and server.pid("supervisor")) or server.process.poll() is not None,
           "it dies")
     try:
-        server.process.wait(1)
+        server.process.wait(stretch(1))
         server.process = None
     except subprocess.TimeoutExpired:
         server.kill("all")

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from harness.server import CAY
-from harness.wait import until
+from harness.wait import stretch, until
 
 SHAPE = {
     "cpu": {"usageMs", "percent", "limitCores"}, "memory": {"bytes", "peakBytes", "limitBytes"}, "pids": {"now", "limit"},
@@ -102,7 +102,7 @@ def test_stream_goes_on_over_a_restart_of_the_engine(fresh):
 
 def test_command_line(server, client, box):
     def cay(*args):
-        return subprocess.run([CAY, "stats", *args], capture_output=True, text=True, timeout=30,
+        return subprocess.run([CAY, "stats", *args], capture_output=True, text=True, timeout=stretch(30),
                               env={**os.environ, "CAY_URL": server.url})
 
     done = cay("box")
@@ -126,7 +126,7 @@ def test_command_line_follows_in_place(server, client, box):
     drain = threading.Thread(target=lambda: [None for _ in iter(lambda: read(leader), b"")])
     drain.start()
     client.delete("/sandbox/box")
-    assert process.wait(10) == 0
+    assert process.wait(stretch(10)) == 0
     drain.join(10)
     os.close(leader)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.wait import until
+from harness.wait import stretch, until
 
 ROLES = ("server", "engine", "supervisor", "all")
 TALKER = ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"]
@@ -89,7 +89,7 @@ def crash(server, verb):
     """A request that supervisor, engine and server die of."""
     with pytest.raises((OSError, http.client.HTTPException)):
         server.client(timeout=15).post(f"/sandbox/island/{verb}")
-    server.process.wait(10)
+    server.process.wait(stretch(10))
     server.process = None
     server.recover()
     return server.client()

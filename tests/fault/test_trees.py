@@ -11,10 +11,10 @@ from harness import proc
 from harness.engine import Engine, Refused
 from harness.plain import plain_server
 from harness.server import CAY
-from harness.wait import until
+from harness.wait import stretch, until
 
 SNAPSHOT, VOLUME = "sn-" + "s" * 20, "vo-" + "v" * 20
-POINTS = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=10).stdout.split()
+POINTS = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=stretch(10)).stdout.split()
 COPY = [p for p in POINTS if p.startswith("copy-")]
 DELETE = ["delete-intent-written", "delete-killed", "delete-reaped", "delete-cgroup-gone", "delete-files-gone"]
 KEEP = [p for p in POINTS if p.startswith("keep-")]
@@ -67,7 +67,7 @@ def crash(server, point, act):
         pass
     finally:
         client.close()
-    server.process.wait(10)
+    server.process.wait(stretch(10))
     server.process = None
     server.recover()
     return True
