@@ -152,33 +152,24 @@ static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
 /* Readable by everybody, and none of a sandbox's business. What only root may read needs no mask:
  * root inside is not the host's. */
 static const char *const masked_files[] = {
-    "proc/cmdline", "proc/config.gz", "proc/diskstats", "proc/interrupts", "proc/iomem",
-    "proc/ioports", "proc/key-users", "proc/keys",      "proc/partitions", "proc/softirqs",
+    "cmdline", "config.gz", "diskstats", "interrupts", "iomem",
+    "ioports", "key-users", "keys",      "partitions", "softirqs",
 };
 static const char *const masked_dirs[] = {
-    "proc/acpi", "proc/bus", "proc/driver", "proc/fs", "proc/irq", "proc/scsi",
+    "acpi", "bus", "driver", "fs", "irq", "scsi",
 };
-static int mask(int root, const char *path, const char *with, struct cay_error *err)
-{
-    struct cay_error absent;
-    CAY_AUTO_FD int at = open_plain(root, path, &absent);
-    if (at < 0)
-        return 0; /* this kernel has no such file */
-    CAY_AUTO_FD int cover = clone_tree(with, false, err);
-    if (cover < 0)
-        return cover;
-    if (move_mount(cover, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mask /%s", path);
-    return 0;
-}
-
-static int mask_all(int root, const char *const *paths, size_t count, const char *with,
+/* By name, below a mount that is ours: nothing of an image is in there, and no link. */
+static int mask_all(int proc, const char *const *names, size_t count, const char *with,
                     struct cay_error *err)
 {
-    int r = 0;
-    for (size_t i = 0; r == 0 && i < count; i++)
-        r = mask(root, paths[i], with, err);
-    return r;
+    for (size_t i = 0; i < count; i++) {
+        CAY_AUTO_FD int cover = clone_tree(with, false, err);
+        if (cover < 0)
+            return cover;
+        if (move_mount(cover, "", proc, names[i], MOVE_MOUNT_F_EMPTY_PATH) < 0 && errno != ENOENT)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mask /proc/%s", names[i]);
+    }
+    return 0;
 }
 
 static int make_read_only(int root, const char *path, struct cay_error *err)
@@ -201,9 +192,9 @@ static int add_proc(int root, struct cay_error *err)
         return fd;
     int r = place_in(fd, root, "proc", err);
     if (r == 0)
-        r = mask_all(root, masked_files, CAY_COUNT(masked_files), CAY_STAGE_VOID "/file", err);
+        r = mask_all(fd, masked_files, CAY_COUNT(masked_files), CAY_STAGE_VOID "/file", err);
     if (r == 0)
-        r = mask_all(root, masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_VOID "/dir", err);
+        r = mask_all(fd, masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_VOID "/dir", err);
     return r < 0 ? r : make_read_only(root, "proc/sys", err);
 }
 

@@ -38,7 +38,6 @@ static int open_listener(int dir, int *fd_out, struct cay_error *err)
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket");
     snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/init.sock", dir);
-    (void)unlinkat(dir, "init.sock", 0); /* of the last run */
     if (bind(fd, (struct sockaddr *)&addr, sizeof addr) < 0 || listen(fd, 128) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot listen for pid 1");
     *fd_out = cay_take_fd(&fd);
@@ -91,11 +90,14 @@ static int open_files(struct making *m, struct cay_error *err)
     return r < 0 ? r : cay_path_open_dir(e->files_fd, rq->id, 0700, &m->dir, err);
 }
 
-static int make_dirs(int dir, struct cay_error *err)
+static int make_dirs(int dir, bool again, struct cay_error *err)
 {
     if ((mkdirat(dir, "upper", 0755) < 0 && errno != EEXIST) ||
         (mkdirat(dir, "work", 0755) < 0 && errno != EEXIST))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the sandbox's directories");
+    if (!again)
+        return 0;
+    (void)unlinkat(dir, "init.sock", 0); /* of the last run */
     /* By this overlayfs refuses to mount again what was volatile. Not there is as well. */
     (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
     (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
@@ -135,7 +137,7 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     const struct cay_engine_request *rq = &m->job->request;
     int r = find_image(m, &a, &image, err);
     if (r == 0)
-        r = make_dirs(m->dir, err);
+        r = make_dirs(m->dir, has_files(m->job), err);
     if (r == 0)
         r = open_listener(m->dir, &listener, err);
     if (r < 0)
