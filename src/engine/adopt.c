@@ -60,6 +60,8 @@ static void adopt_in(struct cay_dispatcher *d, int dir_fd)
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (cay_id_is_sandbox(e->d_name) && !cay_boxes_find(d, e->d_name))
             adopt(d, e->d_name);
+        else if (cay_box_is_spare(e->d_name))
+            (void)unlinkat(dir_fd, e->d_name, 0); /* next time, then */
     if (dir)
         closedir(dir);
 }

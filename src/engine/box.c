@@ -4,26 +4,67 @@
 #include "base/path.h"
 #include "base/str.h"
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #define RECORD_SIZE 512 /* one sector: it is written whole or not at all */
+#define SPARE "spare-"
+#define SPARES 32
+
+/* Files whose sandbox is gone, kept for the next one: ext4 without a journal looks at every inode
+ * that was given up in the last minute before it takes a new one, and so a busy engine would slow
+ * itself down, and all others on that disk. Until it is written anew such a file holds another's
+ * record, under another id. */
+static unsigned spares;
+
+static void spare_name(char out[32], unsigned number)
+{
+    snprintf(out, 32, SPARE "%d-%u", (int)getpid(), number);
+}
+
+bool cay_box_is_spare(const char *name)
+{
+    return strncmp(name, SPARE, strlen(SPARE)) == 0;
+}
+
+void cay_box_begin(int records_fd, const char *id)
+{
+    char name[32];
+    if (spares == 0)
+        return;
+    spare_name(name, --spares);
+    (void)renameat2(records_fd, name, records_fd, id, RENAME_NOREPLACE); /* else save makes one */
+}
+
+int cay_box_remove(int records_fd, const char *id, struct cay_error *err)
+{
+    char name[32];
+    spare_name(name, spares);
+    if (spares < SPARES && renameat(records_fd, id, records_fd, name) == 0) {
+        spares++;
+        return 0;
+    }
+    if (unlinkat(records_fd, id, 0) < 0 && errno != ENOENT)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot remove the record of %s", id);
+    return 0;
+}
 
 int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_error *err)
 {
     char text[RECORD_SIZE];
     const struct cay_engine_entry *e = &r->entry;
-    int len =
-        snprintf(text, sizeof text,
-                 "version=1\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
-                 "started_at_ms=%lld\nended_at_ms=%lld\nreason=%s\nexit_code=%d\nsignal=%d\n"
-                 "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\npaused=%d\n"
-                 "volume=%s\ndrop_volume=%d\n",
-                 r->running, r->intent, r->pid, (unsigned long long)r->start_ticks, r->boot_id,
-                 (long long)e->started_at_ms, (long long)e->ended_at_ms, e->reason, e->exit_code,
-                 e->signal, (unsigned long long)e->cpu_us, (unsigned long long)e->memory_peak_bytes,
-                 (unsigned long long)e->oom_kills, r->paused, r->volume, r->drop_volume);
+    int len = snprintf(
+        text, sizeof text,
+        "version=1\nid=%s\nrunning=%d\nintent=%d\npid=%d\nstart_ticks=%llu\nboot_id=%s\n"
+        "started_at_ms=%lld\nended_at_ms=%lld\nreason=%s\nexit_code=%d\nsignal=%d\n"
+        "cpu_us=%llu\nmemory_peak_bytes=%llu\noom_kills=%llu\npaused=%d\n"
+        "volume=%s\ndrop_volume=%d\n",
+        e->id, r->running, r->intent, r->pid, (unsigned long long)r->start_ticks, r->boot_id,
+        (long long)e->started_at_ms, (long long)e->ended_at_ms, e->reason, e->exit_code, e->signal,
+        (unsigned long long)e->cpu_us, (unsigned long long)e->memory_peak_bytes,
+        (unsigned long long)e->oom_kills, r->paused, r->volume, r->drop_volume);
     assert(len < RECORD_SIZE);
     memset(text + len, '\n', sizeof text - (size_t)len);
     /* In place, because a rename would give up an inode each time, and ext4 looks at everyone that
@@ -102,6 +143,8 @@ int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, str
         if (!value)
             continue;
         *value++ = 0;
+        if (strcmp(line, "id") == 0 && strcmp(value, id) != 0)
+            return cay_fail(err, CAY_ERR_NOT_FOUND, "the record of %s was never written", id);
         set_field(out, line, value);
     }
     out->entry.state = !out->running ? CAY_ENGINE_STOPPED

@@ -28,8 +28,13 @@ struct cay_box_record {
     struct cay_engine_entry entry; /* id, times, and how it ended */
 };
 
+/* Ahead of the first save, where there is something to win by it; never fails. */
+void cay_box_begin(int records_fd, const char *id);
 int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_error *err);
 /* CAY_ERR_NOT_FOUND when there is none: the sandbox was never finished. */
 int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, struct cay_error *err);
+int cay_box_remove(int records_fd, const char *id, struct cay_error *err); /* gone is fine */
+/* Files that cay_box_remove put by, of processes that are gone. */
+bool cay_box_is_spare(const char *name);
 /* Start time of a living process in clock ticks since boot; 0 when there is none. */
 uint64_t cay_process_start(pid_t pid);

@@ -58,6 +58,8 @@ static int record_pid(void *arg, pid_t pid, struct cay_error *err)
     m->reply->pid = pid;
     m->reply->start_ticks = record.start_ticks;
     m->reply->started_at_ms = e->started_at_ms;
+    if (m->job->op == CAY_JOB_CREATE)
+        cay_box_begin(m->engine->records_fd, e->id);
     int r = cay_box_save(m->engine->records_fd, &record, err);
     if (r < 0 || !m->job->request.persistent)
         return r;
@@ -180,9 +182,7 @@ static int remove_box(struct cay_engine *engine, const char *id, const char *vol
     if (r < 0)
         return r;
     cay_engine_crash("delete-files-gone", id);
-    if (unlinkat(engine->records_fd, id, 0) < 0 && errno != ENOENT)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot remove the record of %s", id);
-    return 0;
+    return cay_box_remove(engine->records_fd, id, err);
 }
 
 /* ---- the jobs ---- */
