@@ -84,6 +84,8 @@ static const struct cay_route *const tables[] = {
     cay_v1_exec_routes,
     cay_v1_input_routes,
     cay_v1_attach_routes,
+    cay_v1_file_routes,
+    cay_v1_file_data_routes,
     cay_v1_output_routes,
     cay_v1_log_routes,
     cay_v1_stats_routes,

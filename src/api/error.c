@@ -25,7 +25,8 @@ static const struct {
     const char *name;
     int status;
 } named[] = {
-    {"HEADERS_TOO_LARGE", 431}, {"UPGRADE_REQUIRED", 426}, {"HTTP_VERSION_NOT_SUPPORTED", 505}};
+    {"HEADERS_TOO_LARGE", 431}, {"UPGRADE_REQUIRED", 426}, {"HTTP_VERSION_NOT_SUPPORTED", 505},
+    {"NO_SPACE", 507},          {"CHANGED", 412},          {"RANGE_NOT_SATISFIABLE", 416}};
 
 int cay_api_status(const struct cay_error *err)
 {

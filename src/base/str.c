@@ -136,6 +136,39 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
+static int base64_value(char c)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(letters, c) : NULL;
+    return at ? (int)(at - letters) : -1;
+}
+
+bool cay_str_unbase64(struct cay_arena *a, const char *s, const char **out)
+{
+    size_t len = strlen(s), pad = 0, n = 0;
+    while (pad < 2 && pad < len && s[len - 1 - pad] == '=')
+        pad++;
+    char *text = cay_arena_alloc(a, len / 4 * 3 + 1);
+    if (len % 4)
+        return false;
+    for (size_t i = 0; i < len; i += 4) {
+        uint32_t group = 0;
+        for (size_t k = 0; k < 4; k++) {
+            int value = i + k >= len - pad ? 0 : base64_value(s[i + k]);
+            if (value < 0)
+                return false;
+            group = group << 6 | (uint32_t)value;
+        }
+        for (int shift = 16; shift >= 0; shift -= 8)
+            text[n++] = (char)(group >> shift);
+    }
+    n -= pad;
+    text[n] = 0;
+    *out = text;
+    return strlen(text) == n;
+}
+
 bool cay_str_percent(struct cay_arena *a, const char *s, size_t len, const char **out)
 {
     char *text = cay_arena_strndup(a, s, len), *at = text;

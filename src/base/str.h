@@ -32,6 +32,9 @@ bool cay_str_is_utf8(const char *s, size_t len);
  * Bytes that are no UTF-8 at all count as they are. */
 size_t cay_str_utf8_whole(const char *s, size_t len);
 size_t cay_str_base64(const void *data, size_t len, char *out); /* out has 4*((len+2)/3)+1 bytes */
+/* Strict: padding is needed, and nothing but those letters. False when it is not base64 or has a
+ * NUL in it; out is terminated. */
+bool cay_str_unbase64(struct cay_arena *a, const char *s, const char **out);
 /* Decodes %XX once; false on a broken escape or an encoded NUL. */
 bool cay_str_percent(struct cay_arena *a, const char *s, size_t len, const char **out);
 /* Copies with truncation; always terminated. */

@@ -28,6 +28,30 @@ static const struct {
     {"99999999999999999999999", false, false, 0},
 };
 
+TEST(str_unbase64)
+{
+    static const struct {
+        const char *what, *in, *out; /* NULL: refused */
+    } cases[] = {{"nothing", "", ""},
+                 {"one", "YQ==", "a"},
+                 {"two", "YWI=", "ab"},
+                 {"three", "YWJj", "abc"},
+                 {"bytes", "//79", "\xff\xfe\xfd"},
+                 {"no padding", "YQ", NULL},
+                 {"padding inside", "YQ==YQ==", NULL},
+                 {"too much", "Y===", NULL},
+                 {"other letters", "YW-j", NULL},
+                 {"NUL", "AAAA", NULL}};
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *out = NULL;
+        bool ok = cay_str_unbase64(&a, cases[i].in, &out);
+        CHECK_EQ(cases[i].what, ok, cases[i].out != NULL);
+        if (ok)
+            CHECK_STR(cases[i].what, out, cases[i].out);
+    }
+}
+
 TEST(str_numbers_are_read_strictly)
 {
     for (size_t i = 0; i < COUNT(numbers); i++) {

@@ -153,6 +153,20 @@ int cay_core_resize(struct cay_core *core, const struct cay_account *owner, cons
 int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
                       const char *exec_id, int *fd_out, struct cay_error *err);
 
+/* Begins one operation on files, inside the sandbox. The request's user, cwd and bounds are filled
+ * in here. The ends are non-blocking and yours: out_fd brings a struct cay_file_reply and what that
+ * promises (file/proto.h); in_fd takes data, or is -1; end_fd is the other end of
+ * CAY_FILE_COMMIT_FD, or -1. CAY_ERR_CONFLICT when the sandbox does not run. */
+struct cay_file_ends {
+    int out_fd, in_fd, end_fd;
+};
+int cay_core_file(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  struct cay_file_request *rq, struct cay_arena *a, struct cay_file_ends *out,
+                  struct cay_error *err);
+/* What a reply means to the caller: 0 when it is good. NULL: there was none. */
+int cay_core_file_verdict(const struct cay_file_request *rq, const struct cay_file_reply *reply,
+                          struct cay_error *err);
+
 /* For streams, which must not block. Whoever follows the log is woken when either changes. */
 /* No exit record will come. */
 bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *exec_id);

@@ -114,7 +114,7 @@ static int check_size(const struct cay_spec *spec, const struct cay_host *host,
     return 0;
 }
 
-static int check_user(const char *user, struct cay_error *err)
+int cay_validate_user(const char *user, struct cay_error *err)
 {
     if (!user)
         return 0;
@@ -172,7 +172,7 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
     if (r == 0)
         r = check_labels(spec, err);
     if (r == 0)
-        r = check_user(spec->user, err);
+        r = cay_validate_user(spec->user, err);
     if (r == 0)
         r = check_dir(spec->workdir, "workdir", err);
     if (r == 0 && spec->start.count > 0)
@@ -203,7 +203,7 @@ int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err)
     if (r == 0)
         r = check_env(&spec->env, "env", err);
     if (r == 0)
-        r = check_user(spec->user, err);
+        r = cay_validate_user(spec->user, err);
     if (r == 0)
         r = check_dir(spec->cwd, "cwd", err);
     if (r == 0 && (spec->timeout_ms < 0 || spec->timeout_ms > CAY_MAX_EXEC_TIMEOUT_MS))

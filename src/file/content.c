@@ -7,6 +7,7 @@
 #include <sys/sendfile.h>
 
 #define PIECE (1 * CAY_MIB)
+#define UNSIZED_MAX (16 * CAY_MIB)
 
 /* ---- READ ---- */
 
@@ -41,12 +42,16 @@ static enum cay_file_code hash_file(int fd, struct cay_file_reply *reply)
 }
 
 /* Files of /proc say that they are empty: what they hold is known when it has been read. */
-static void send_unsized(int fd)
+static enum cay_file_code read_unsized(int fd, struct cay_buf *out)
 {
-    static char buf[CAY_FILE_CHUNK];
-    for (ssize_t n; (n = read(fd, buf, sizeof buf)) > 0;)
-        if (!cay_file_put(STDOUT_FILENO, buf, (size_t)n))
-            return;
+    for (;;) {
+        ssize_t n = read(fd, cay_buf_room(out, CAY_FILE_CHUNK), CAY_FILE_CHUNK);
+        if (n <= 0)
+            return n < 0 ? cay_file_code(errno) : CAY_FILE_OK;
+        out->len += (size_t)n;
+        if (out->len > UNSIZED_MAX)
+            return CAY_FILE_TOO_LARGE;
+    }
 }
 
 /* A file that shrinks meanwhile leaves the promise unkept, which is how the reader learns of it. */
@@ -64,35 +69,50 @@ static void send_range(int fd, uint64_t offset, uint64_t length)
     }
 }
 
-static bool says_it_is_empty(int fd, const struct stat *st)
+/* The wanted part of a file of that size. A file that is another than the caller's is sent whole.
+ */
+static enum cay_file_code choose_range(const struct cay_file_request *rq, uint64_t size,
+                                       struct cay_file_reply *reply)
 {
-    char byte;
-    return st->st_size == 0 && pread(fd, &byte, 1, 0) == 1;
+    char etag[CAY_FILE_ETAG_SIZE];
+    cay_file_etag(&reply->info, etag);
+    reply->length = size;
+    if ((rq->offset == 0 && rq->length == CAY_FILE_UNKNOWN) ||
+        (rq->match && strcmp(rq->match, etag) != 0))
+        return CAY_FILE_OK;
+    if (rq->offset == CAY_FILE_UNKNOWN) { /* the last bytes */
+        reply->length = rq->length < size ? rq->length : size;
+        reply->offset = size - reply->length;
+    } else {
+        reply->offset = rq->offset < size ? rq->offset : size;
+        reply->length = rq->length < size - reply->offset ? rq->length : size - reply->offset;
+    }
+    reply->flags |= CAY_FILE_PARTIAL;
+    return reply->length == 0 ? CAY_FILE_BAD_RANGE : CAY_FILE_OK;
 }
 
 enum cay_file_code cay_file_read(const struct cay_file_request *rq, struct cay_file_reply *reply)
 {
+    CAY_AUTO_BUF struct cay_buf unsized = {0};
     CAY_AUTO_FD int fd = -1;
     struct stat st;
     enum cay_file_code code = open_file(rq->path, &fd, &st);
     if (code != CAY_FILE_OK)
         return code;
-    uint64_t size = (uint64_t)st.st_size;
-    bool unsized = says_it_is_empty(fd, &st);
+    if (st.st_size == 0)
+        code = read_unsized(fd, &unsized);
+    if (unsized.len > 0)
+        st.st_size = (off_t)unsized.len;
     reply->info = cay_file_info(&st);
-    if (rq->offset > size || (rq->offset == size && rq->offset > 0))
-        return CAY_FILE_BAD_RANGE;
-    reply->offset = rq->offset;
-    reply->length = unsized                          ? CAY_FILE_UNKNOWN
-                    : rq->length < size - rq->offset ? rq->length
-                                                     : size - rq->offset;
-    if (rq->flags & CAY_FILE_HASH)
+    if (code == CAY_FILE_OK)
+        code = choose_range(rq, (uint64_t)st.st_size, reply);
+    if (code == CAY_FILE_OK && (rq->flags & CAY_FILE_HASH))
         code = hash_file(fd, reply);
     if (code != CAY_FILE_OK)
         return code;
     cay_file_answer(reply, CAY_FILE_OK);
-    if (unsized)
-        send_unsized(fd);
+    if (unsized.len > 0)
+        (void)cay_file_put(STDOUT_FILENO, unsized.data + reply->offset, reply->length);
     else
         send_range(fd, reply->offset, reply->length);
     return CAY_FILE_OK;

@@ -37,6 +37,10 @@ static const struct {
     {"whole", {.path = "file", .length = UNKNOWN}, 0, "0123456789"},
     {"a range", {.path = "file", .offset = 2, .length = 3}, 0, "234"},
     {"cut at its end", {.path = "file", .offset = 8, .length = 30}, 0, "89"},
+    {"its end", {.path = "file", .offset = UNKNOWN, .length = 2}, 0, "89"},
+    {"its end and more", {.path = "file", .offset = UNKNOWN, .length = 20}, 0, "0123456789"},
+    {"no end of it", {.path = "file", .offset = UNKNOWN, .length = 0}, CAY_FILE_BAD_RANGE, ""},
+    {"of another", {.path = "file", .offset = 2, .length = 3, .match = "\"x\""}, 0, "0123456789"},
     {"behind its end", {.path = "file", .offset = 10, .length = 1}, CAY_FILE_BAD_RANGE, ""},
     {"by a link", {.path = "link", .length = UNKNOWN}, 0, "0123456789"},
     {"through dots", {.path = "dir/../file", .length = UNKNOWN}, 0, "0123456789"},
@@ -62,7 +66,7 @@ TEST(file_reads)
                                                                    .path = "/proc/self/stat",
                                                                    .length = UNKNOWN},
                                          NULL);
-    CHECK("a file that says it is empty", t.reply.length == UNKNOWN && t.data.len > 10);
+    CHECK("a file that says it is empty", t.reply.length == t.data.len && t.data.len > 10);
 }
 
 static const struct {
@@ -85,7 +89,7 @@ static const struct {
      "file",
      "abc"},
     {"not committed",
-     {.path = "q/r", .size = UNKNOWN, .flags = CAY_FILE_COMMIT},
+     {.path = "q/r/s", .size = UNKNOWN, .flags = CAY_FILE_COMMIT},
      {"abc", 3, true},
      CAY_FILE_INCOMPLETE,
      "q",

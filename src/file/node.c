@@ -180,6 +180,7 @@ enum cay_file_code cay_file_move(const struct cay_file_request *rq, struct cay_f
             return code;
         }
     }
+    reply->flags = 0;
     if (fstatat(to.dir_fd, to.name, &st, AT_SYMLINK_NOFOLLOW) == 0)
         reply->info = cay_file_info(&st);
     return CAY_FILE_OK;

@@ -185,7 +185,8 @@ static enum cay_file_code walk(struct pack *p, int dir_fd)
 static bool finish(struct pack *p)
 {
     static const char zeros[2 * CAY_TAR_BLOCK];
-    return cay_squeeze_put(&p->out, zeros, sizeof zeros) && cay_squeeze_end(&p->out);
+    return cay_squeeze_put(&p->out, zeros, sizeof zeros) && cay_squeeze_end(&p->out) &&
+           cay_file_put(CAY_FILE_COMMIT_FD, "1", 1);
 }
 
 /* One file alone is an archive with its name in it. */

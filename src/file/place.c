@@ -16,13 +16,12 @@ void cay_place_close(struct cay_place *p)
 void cay_place_undo(struct cay_place *p)
 {
     char *end = p->made + strlen(p->made);
-    while (p->made_from && (size_t)(end - p->made) >= p->made_from) {
-        *end = 0;
-        if (rmdir(p->made) < 0)
-            break; /* somebody uses it */
-        while (end > p->made && end[-1] != '/')
-            end--;
+    for (bool gone = true; gone && p->made_from;) {
         while (end > p->made && end[-1] == '/')
+            end--;
+        *end = 0;
+        gone = (size_t)(end - p->made) >= p->made_from && rmdir(p->made) == 0; /* else it is used */
+        while (end > p->made && end[-1] != '/')
             end--;
     }
     p->made_from = 0;

@@ -5,6 +5,7 @@
  * (cay_file_encode), takes data on stdin and answers on stdout: one struct cay_file_reply, then
  * what that promises. A request that must not be taken for whole when its sender vanishes has
  * CAY_FILE_COMMIT: then nothing happens unless a byte comes on CAY_FILE_COMMIT_FD after the data.
+ * The other way, PACK puts a byte there when its archive, whose length nobody knew, was whole.
  *
  * Whoever reads the answer believes nothing of it: the sandbox may have written it. */
 #pragma once
@@ -49,15 +50,15 @@ struct cay_file_request {
     const char *cwd;  /* NULL: the sandbox's */
     const char *path, *to;
     uint64_t mode;           /* with CAY_FILE_MODE set: permissions; else the usual ones */
-    uint64_t offset, length; /* READ; length UNKNOWN is to the end */
+    uint64_t offset, length; /* READ; UNKNOWN is to the end; as offset: the last `length` bytes */
     uint64_t size;           /* of stdin's data; UNKNOWN */
     uint64_t limit_bytes;    /* more than this is TOO_LARGE; 0 none */
     uint64_t depth, count;   /* LIST, WATCH; of a page */
     const char *after;       /* LIST: the last path of the page before */
-    const char *match;       /* an ETag: CHANGED when the file is another */
-    const char *boundary;    /* FORM */
-    struct cay_strs only;    /* PACK: these paths and what lies below */
-    struct cay_strs except;  /* PACK: patterns of paths or of names */
+    const char *match;    /* an ETag, or "*": CHANGED, or for READ whole, if the file is another */
+    const char *boundary; /* FORM */
+    struct cay_strs only; /* PACK: these paths and what lies below */
+    struct cay_strs except; /* PACK: patterns of paths or of names */
 };
 
 #define CAY_FILE_MODE 010000 /* in mode: it was given */
@@ -95,6 +96,7 @@ enum { /* of a reply */
        CAY_FILE_MORE = 2,       /* LIST: there is another page */
        CAY_FILE_HAS_TARGET = 4, /* STAT: of a link that leads somewhere */
        CAY_FILE_HAS_SHA256 = 8,
+       CAY_FILE_PARTIAL = 16, /* READ: a range of the file, as it was asked for */
 };
 
 struct cay_file_info {
@@ -109,7 +111,7 @@ struct cay_file_reply {
     uint32_t flags;
     struct cay_file_info info;   /* of the file, after the operation */
     struct cay_file_info target; /* STAT with HAS_TARGET */
-    uint64_t offset;             /* READ: as it was given, within the file */
+    uint64_t offset;             /* READ: where in the file they begin */
     uint64_t length;             /* of the bytes that follow; UNKNOWN: as many as come */
     uint64_t bytes;              /* UNPACK: of all files */
     uint32_t count, skipped;     /* LIST, FORM: entries that follow; UNPACK: made, left out */
@@ -142,6 +144,13 @@ struct cay_file_event {
     uint32_t is_dir;
     uint16_t path_len, to_len;
     uint32_t reserved;
+};
+
+/* Ends of pipes, as cay-file has them. */
+struct cay_file_pipes {
+    int out; /* to write the answer to */
+    int in;  /* to read data from, or -1 */
+    int end; /* its CAY_FILE_COMMIT_FD, or -1 */
 };
 
 /* args.c: strings, each with its NUL, "cay-file" first; how many there are. */

@@ -160,7 +160,7 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
     req->peer = c->peer;
     req->core = s->app.core;
     req->began_us = s->now_us;
-    req->received.verdict_fd = -1;
+    req->received.verdict_fd = req->received.end_fd = -1;
     next_id(s, req->request_id);
     c->req = req;
     return req;

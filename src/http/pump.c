@@ -124,6 +124,11 @@ static bool is_watched(const struct cay_conn *c)
     return c->watch || c->polled || (c->stream->is_pipe && c->far_fd >= 0);
 }
 
+static bool has_end(const struct cay_stream *stream)
+{
+    return stream->is_pipe && !stream->endless;
+}
+
 /* Ends it, and not in good order. */
 static void cut(struct cay_http_server *s, struct cay_conn *c, enum cay_ws_code code)
 {
@@ -153,7 +158,7 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
             rest(c);
             return;
         }
-        if (got == CAY_PULL_WAIT && s->draining && !c->stream->is_pipe) {
+        if (got == CAY_PULL_WAIT && s->draining && !has_end(c->stream)) {
             cut(s, c, CAY_WS_GOING); /* without a last chunk: it must not look finished */
             return;
         }
@@ -219,7 +224,7 @@ void cay_pump_drain(struct cay_http_server *s, struct cay_conn *c)
 {
     if (c->phase == CAY_PHASE_DEFER)
         finish(s, c);
-    else if (!c->stream->is_pipe && (c->waiting || cay_conn_pending(c) > 0))
+    else if (!has_end(c->stream) && (c->waiting || cay_conn_pending(c) > 0))
         cut(s, c, CAY_WS_GOING);
     else
         cay_pump(s, c);

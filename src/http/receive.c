@@ -32,13 +32,15 @@ void cay_receive_begin(struct cay_http_server *s, struct cay_conn *c)
 void cay_receive_end(struct cay_conn *c)
 {
     struct cay_upload *u = c->upload;
+    if (c->req) {
+        cay_close_fd(&c->req->received.verdict_fd);
+        cay_close_fd(&c->req->received.end_fd);
+    }
     if (!u)
         return;
     cay_close_fd(&u->to.end_fd); /* first, as at a good end */
     cay_close_fd(&u->to.sink_fd);
     cay_close_fd(&u->to.verdict_fd);
-    if (c->req)
-        cay_close_fd(&c->req->received.verdict_fd);
     cay_buf_done(&u->held);
     free(u);
     c->upload = NULL;
@@ -161,7 +163,7 @@ static void finish(struct cay_http_server *s, struct cay_conn *c)
         c->keep_alive = false;
         c->unread = true;
     }
-    *received = (struct cay_received){u->bytes, whole, cay_take_fd(&u->to.verdict_fd)};
+    *received = (struct cay_received){u->bytes, whole, cay_take_fd(&u->to.verdict_fd), -1};
     u->heard_ms = s->now_ms;
     c->phase = CAY_PHASE_VERDICT;
     if (received->verdict_fd < 0 || !cay_far_watch(s, c, received->verdict_fd, EPOLLIN))

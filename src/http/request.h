@@ -33,11 +33,13 @@ struct cay_route {
     enum cay_body body;
 };
 
-/* A streamed body, for the second half of its handler (see cay_resp_receive). */
+/* A streamed body, for the second half of its handler (see cay_resp_receive). A handler that
+ * defers may leave descriptors here itself. */
 struct cay_received {
     uint64_t bytes;
     bool whole;     /* came to its end, and the sink took every byte */
-    int verdict_fd; /* to read, non-blocking; the server closes it unless it was taken */
+    int verdict_fd; /* to read, non-blocking; the server closes both unless they were taken */
+    int end_fd;
 };
 
 struct cay_req {

@@ -24,6 +24,7 @@ struct cay_stream {
     const char *keepalive; /* sent after 15 s of silence; NULL none; static */
     bool is_pipe;       /* watch_fd is: woken when it is readable. Has an end, so that it may go on
                            while the server drains */
+    bool endless;       /* a pipe that has none: cut when the server drains */
     int64_t wake_at_ms; /* monotonic; 0: the file wakes it. Else `work` is due then */
 };
 

@@ -77,7 +77,8 @@
 #define CAY_FILE_PAGE 1000                /* entries */
 #define CAY_FILE_PAGE_BYTES (1 * CAY_MIB) /* a page ends behind the entry that passes this */
 #define CAY_FILE_FORM_FILES 1000
-#define CAY_FILE_FILTERS 64 /* patterns of each kind */
+#define CAY_FILE_FILTER_BYTES 2048 /* of each kind */
+#define CAY_FILE_FILTERS 64        /* patterns of each kind */
 #define CAY_FILE_ARCHIVE_ENTRIES 1000000
 #define CAY_FILE_WATCHES 8192 /* directories below one that is watched */
 

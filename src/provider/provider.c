@@ -146,6 +146,13 @@ int cay_provider_resize(struct cay_provider *p, const char *id, const char *exec
     return p->ops->resize(p, id, exec_id, window, err);
 }
 
+int cay_provider_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
+                      const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err)
+{
+    return p->ops->file ? p->ops->file(p, id, rq, pipes, timeout_ms, err)
+                        : cannot(p, "touch files", err);
+}
+
 int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                             struct cay_strs *out, struct cay_error *err)
 {

@@ -10,6 +10,7 @@
 #pragma once
 #include "base/error.h"
 #include "base/queue.h"
+#include "file/proto.h"
 #include "model/config.h"
 #include "model/execution.h"
 #include "model/sandbox.h"
@@ -105,6 +106,11 @@ struct cay_provider_ops {
     /* CAY_ERR_CONFLICT, "NO_TERMINAL". */
     int (*resize)(struct cay_provider *p, const char *id, const char *exec_id,
                   struct cay_window window, struct cay_error *err);
+    /* Optional. Begins one operation on files, inside, by cay-file: file/proto.h is the contract of
+     * what then comes out of the pipes. They are borrowed. A user or cwd of NULL is the sandbox's;
+     * after timeout_ms it is over. CAY_ERR_LIMIT, "TOO_MANY_FILE_OPERATIONS". */
+    int (*file)(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
+                const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err);
     /* Which executions run now; for telling `running` from `lost`. */
     int (*executions)(struct cay_provider *p, const char *id, struct cay_arena *a,
                       struct cay_strs *out, struct cay_error *err);
@@ -145,6 +151,9 @@ int cay_provider_input(struct cay_provider *p, const char *id, const char *exec_
                        int end_fd, struct cay_error *err);
 int cay_provider_resize(struct cay_provider *p, const char *id, const char *exec_id,
                         struct cay_window window, struct cay_error *err);
+int cay_provider_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
+                      const struct cay_file_pipes *pipes, int64_t timeout_ms,
+                      struct cay_error *err);
 int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                             struct cay_strs *out, struct cay_error *err);
 

@@ -415,5 +415,6 @@ const struct cay_provider_ops cay_provider_native = {
     .kill = cay_native_kill,
     .input = cay_native_input,
     .resize = cay_native_resize,
+    .file = cay_native_file,
     .executions = cay_native_executions,
 };

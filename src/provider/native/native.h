@@ -50,6 +50,8 @@ int cay_native_input(struct cay_provider *provider, const char *id, const char *
                      int input_fd, int end_fd, struct cay_error *err);
 int cay_native_resize(struct cay_provider *provider, const char *id, const char *exec_id,
                       struct cay_window window, struct cay_error *err);
+int cay_native_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
+                    const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err);
 int cay_native_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                           struct cay_strs *out, struct cay_error *err);
 /* Takes over what a CREATE, START or CONNECT answered. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/packet.h"
 #include "init/proto.h"
+#include "model/limits.h"
 #include "provider/native/native.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -166,7 +167,7 @@ static void give_back(struct cay_native *n, const char *id, int *fd)
 struct call {
     struct cay_init_request head;
     struct cay_buf strings;
-    int fds[2]; /* log, stdin */
+    int fds[3]; /* log, stdin; of FILE: its pipes */
     int fd_count;
 };
 
@@ -198,7 +199,7 @@ static int sealed_memfd(const void *data, size_t len, struct cay_error *err)
 static int send_call(int sock, struct call *c, struct cay_error *err)
 {
     CAY_AUTO_FD int memfd = -1;
-    int fds[3], count = 0;
+    int fds[CAY_PACKET_FDS], count = 0;
     bool large = sizeof c->head + c->strings.len > CAY_MESSAGE_MAX;
 
     c->head.version = CAY_INIT_VERSION;
@@ -431,6 +432,44 @@ int cay_native_resize(struct cay_provider *provider, const char *id, const char 
     size_t len;
     cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
     return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+}
+
+static void fill_file(struct call *c, const struct cay_pid1 *p, const void *arg)
+{
+    struct cay_file_request rq = *(const struct cay_file_request *)arg;
+    if (!rq.cwd)
+        rq.cwd = p->workdir;
+    add_string(&c->strings, rq.user ? rq.user : p->user);
+    c->head.argc = cay_file_encode(&rq, &c->strings);
+}
+
+int cay_native_file(struct cay_provider *provider, const char *id,
+                    const struct cay_file_request *rq, const struct cay_file_pipes *pipes,
+                    int64_t timeout_ms, struct cay_error *err)
+{
+    CAY_CLEANUP(call_done)
+    struct call c = {.head = {.op = CAY_INIT_FILE, .timeout_ms = (uint64_t)timeout_ms},
+                     .fds = {pipes->out},
+                     .fd_count = 1};
+    struct cay_init_reply reply = {0};
+    size_t len;
+    if (pipes->in >= 0) {
+        c.fds[c.fd_count++] = pipes->in;
+        c.head.flags |= CAY_INIT_HAS_STDIN;
+    }
+    if (pipes->end >= 0) {
+        c.fds[c.fd_count++] = pipes->end;
+        c.head.flags |= CAY_INIT_HAS_END;
+    }
+    int r =
+        call((struct cay_native *)provider, id, &c, fill_file, rq, &reply, sizeof reply, &len, err);
+    if (r < 0 && reply.result == CAY_INIT_TOO_MANY)
+        return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_FILE_OPERATIONS",
+                           "at most %d operations on files at once", CAY_MAX_FILE_CALLS);
+    if (r < 0 && reply.result == CAY_INIT_BAD_REQUEST)
+        return cay_fail_as(err, CAY_ERR_UNSUPPORTED, "RESTART_NEEDED",
+                           "the sandbox began with an older version: stop and start it first");
+    return r;
 }
 
 int cay_native_executions(struct cay_provider *provider, const char *id, struct cay_arena *a,
