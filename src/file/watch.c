@@ -200,16 +200,16 @@ static bool take_all(void)
 
 enum cay_file_code cay_file_watch(const struct cay_file_request *rq, struct cay_file_reply *reply)
 {
+    static char top[CAY_MAX_PATH + 1];
     struct stat st;
     w = cay_file_alloc(sizeof *w);
-    w->top = rq->path;
+    w->top = top;
     w->depth_max = rq->depth ? (unsigned)rq->depth : 1;
-    CAY_AUTO_FD int dir = open(rq->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || fstat(dir, &st) < 0)
+    /* By name, and from the root: a directory that we are in, or hold, would not tell of its end */
+    if (stat(rq->path, &st) < 0 || !realpath(rq->path, top) || chdir("/") < 0)
         return cay_file_code(errno);
-    if (fchdir(dir) < 0) /* what is beneath is found from here, wherever the name leads later */
-        return cay_file_code(errno);
-    w->top = ".";
+    if (!S_ISDIR(st.st_mode))
+        return cay_file_code(ENOTDIR);
     w->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (w->inotify_fd < 0)
         return errno == EMFILE ? CAY_FILE_TOO_MANY : cay_file_code(errno);
