@@ -455,6 +455,7 @@ def workers(server):
 def test_killed_in_the_middle(files, client, server):
     """Whoever dies, cay-file or the server: the old content stays."""
     files.put("f", b"old")
+    until(lambda: not workers(server), "that one has ended")
     sock = files.begin("f", b"x" * 1000, 100000)
     until(lambda: len(workers(server)) == 1, "the upload has begun")
     os.kill(workers(server)[0], 9)
