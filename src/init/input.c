@@ -47,7 +47,7 @@ void cay_input_close(struct cay_init *in, struct cay_job *job)
 static void watch(struct cay_init *in, struct cay_job *job)
 {
     struct cay_stdin *s = &job->in;
-    bool wanted = s->len == 0;
+    bool wanted = s->len == 0 && !s->closing; /* else there is something to do to stdin first */
     cay_init_watch_for(in, s->fd, wanted ? 0 : EPOLLOUT, token(in, job));
     for (size_t i = 0; i < CAY_MAX_INPUTS; i++) {
         int fd = s->inputs[i].fd;
