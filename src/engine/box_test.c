@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/box.h"
 #include "base/str.h"
+#include "engine/box.h"
 #include "tests/test.h"
 #include <fcntl.h>
 
