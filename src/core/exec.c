@@ -12,7 +12,7 @@
 
 /* The sandbox's settings below, the command's own on top. */
 static struct cay_exec_spec complete(struct cay_arena *a, const struct cay_sandbox *sb,
-                                     const struct cay_exec_spec *spec)
+                                     const char *exec_id, const struct cay_exec_spec *spec)
 {
     struct cay_exec_spec full = *spec;
     struct cay_pairs env = {0};
@@ -21,6 +21,7 @@ static struct cay_exec_spec complete(struct cay_arena *a, const struct cay_sandb
         cay_pairs_set(a, &env, sb->spec.env.at[i].key, sb->spec.env.at[i].value);
     for (size_t i = 0; i < spec->env.count; i++)
         cay_pairs_set(a, &env, spec->env.at[i].key, spec->env.at[i].value);
+    cay_pairs_set(a, &env, "CAY_EXECUTION_ID", exec_id); /* its children are known by it */
     full.env = env;
     if (!full.cwd)
         full.cwd = sb->spec.workdir;
@@ -36,7 +37,7 @@ static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char
 {
     CAY_AUTO_FD int log_fd = -1;
     CAY_AUTO_HOLD struct cay_hold hold = {0};
-    struct cay_exec_spec full = complete(a, sb, spec);
+    struct cay_exec_spec full = complete(a, sb, exec_id, spec);
     (void)cay_hold_try(&core->holds, exec_id, &hold); /* nobody else knows this id */
     int r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
     if (r < 0)

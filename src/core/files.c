@@ -76,8 +76,27 @@ static bool gives_data(enum cay_file_op op)
     return op == CAY_FILE_READ || op == CAY_FILE_PACK || op == CAY_FILE_WATCH;
 }
 
+static bool is_about_processes(enum cay_file_op op)
+{
+    return op == CAY_FILE_PROCESSES || op == CAY_FILE_SIGNAL;
+}
+
+/* Root inside, who may signal everybody in there. pid 1 is ours and goes with the sandbox. */
+static int check_process(struct cay_file_request *rq, struct cay_error *err)
+{
+    rq->path = "/proc";
+    rq->user = "root";
+    if (rq->op == CAY_FILE_SIGNAL && rq->pid == 0)
+        return cay_fail_field(err, "pid", "pid must be a number above 1");
+    if (rq->op == CAY_FILE_SIGNAL && rq->pid == 1)
+        return cay_fail_field(err, "pid", "pid 1 holds the sandbox: stop or delete that");
+    return 0;
+}
+
 static int check(struct cay_file_request *rq, const struct cay_sandbox *sb, struct cay_error *err)
 {
+    if (is_about_processes(rq->op))
+        return check_process(rq, err);
     int r = check_path(rq->path, "path", err);
     if (r == 0 && rq->op == CAY_FILE_MOVE)
         r = check_path(rq->to, "to", err);
@@ -217,6 +236,8 @@ int cay_core_file_verdict(const struct cay_file_request *rq, const struct cay_fi
     enum cay_file_code code = (enum cay_file_code)reply->code;
     if (code == CAY_FILE_OK)
         return 0;
+    if (rq->op == CAY_FILE_SIGNAL && code == CAY_FILE_NOT_FOUND)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "PROCESS_NOT_FOUND", "process not found");
     (void)cay_fail_as(err, verdicts[code].code, verdicts[code].name, "%s", verdicts[code].what);
     bool at_target = rq->op == CAY_FILE_MOVE && code == CAY_FILE_EXISTS;
     cay_str_copy(err->field, sizeof err->field, at_target ? "to" : verdicts[code].field);

@@ -26,15 +26,18 @@ static const struct {
     {"limit", NUMBER, offsetof(struct cay_file_request, limit_bytes)},
     {"depth", NUMBER, offsetof(struct cay_file_request, depth)},
     {"count", NUMBER, offsetof(struct cay_file_request, count)},
+    {"pid", NUMBER, offsetof(struct cay_file_request, pid)},
+    {"signal", NUMBER, offsetof(struct cay_file_request, signal)},
     {"only", LIST, offsetof(struct cay_file_request, only)},
     {"except", LIST, offsetof(struct cay_file_request, except)},
 };
 
 static const char *const ops[CAY_FILE_OPS] = {
-    [CAY_FILE_READ] = "read",   [CAY_FILE_WRITE] = "write",   [CAY_FILE_APPEND] = "append",
-    [CAY_FILE_FORM] = "form",   [CAY_FILE_STAT] = "stat",     [CAY_FILE_LIST] = "list",
-    [CAY_FILE_MKDIR] = "mkdir", [CAY_FILE_MOVE] = "move",     [CAY_FILE_REMOVE] = "remove",
-    [CAY_FILE_PACK] = "pack",   [CAY_FILE_UNPACK] = "unpack", [CAY_FILE_WATCH] = "watch",
+    [CAY_FILE_READ] = "read",           [CAY_FILE_WRITE] = "write",   [CAY_FILE_APPEND] = "append",
+    [CAY_FILE_FORM] = "form",           [CAY_FILE_STAT] = "stat",     [CAY_FILE_LIST] = "list",
+    [CAY_FILE_MKDIR] = "mkdir",         [CAY_FILE_MOVE] = "move",     [CAY_FILE_REMOVE] = "remove",
+    [CAY_FILE_PACK] = "pack",           [CAY_FILE_UNPACK] = "unpack", [CAY_FILE_WATCH] = "watch",
+    [CAY_FILE_PROCESSES] = "processes", [CAY_FILE_SIGNAL] = "signal",
 };
 
 static void *member(const struct cay_file_request *rq, size_t i)

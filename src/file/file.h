@@ -119,3 +119,6 @@ enum cay_file_code cay_file_remove(const struct cay_file_request *rq, struct cay
 enum cay_file_code cay_file_pack(const struct cay_file_request *rq, struct cay_file_reply *reply);
 enum cay_file_code cay_file_unpack(const struct cay_file_request *rq, struct cay_file_reply *reply);
 enum cay_file_code cay_file_watch(const struct cay_file_request *rq, struct cay_file_reply *reply);
+enum cay_file_code cay_file_processes(const struct cay_file_request *rq,
+                                      struct cay_file_reply *reply);
+enum cay_file_code cay_file_signal(const struct cay_file_request *rq, struct cay_file_reply *reply);

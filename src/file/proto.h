@@ -10,6 +10,7 @@
  * Whoever reads the answer believes nothing of it: the sandbox may have written it. */
 #pragma once
 #include "base/buf.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "model/limits.h"
 
@@ -27,9 +28,11 @@ enum cay_file_op {
     CAY_FILE_MKDIR,
     CAY_FILE_MOVE,
     CAY_FILE_REMOVE,
-    CAY_FILE_PACK,   /* a tree as tar on stdout */
-    CAY_FILE_UNPACK, /* tar or tar.gz from stdin into a directory */
-    CAY_FILE_WATCH,  /* events on stdout until nobody reads them */
+    CAY_FILE_PACK,      /* a tree as tar on stdout */
+    CAY_FILE_UNPACK,    /* tar or tar.gz from stdin into a directory */
+    CAY_FILE_WATCH,     /* events on stdout until nobody reads them */
+    CAY_FILE_PROCESSES, /* who runs */
+    CAY_FILE_SIGNAL,    /* to one of them */
     CAY_FILE_OPS
 };
 
@@ -57,6 +60,7 @@ struct cay_file_request {
     const char *after;       /* LIST: the last path of the page before */
     const char *match;    /* an ETag, or "*": CHANGED, or for READ whole, if the file is another */
     const char *boundary; /* FORM */
+    uint64_t pid, signal; /* SIGNAL */
     struct cay_strs only; /* PACK: these paths and what lies below */
     struct cay_strs except; /* PACK: patterns of paths or of names */
 };
@@ -146,6 +150,17 @@ struct cay_file_event {
     uint32_t reserved;
 };
 
+/* PROCESSES: each one, then user_len and command_len bytes. */
+struct cay_file_process {
+    uint64_t cpu_ms, memory_bytes;
+    int64_t started_at_ms;
+    uint32_t pid, parent, uid, threads;
+    char execution[CAY_ID_SIZE]; /* that began it, as its environment says; empty: not known */
+    uint16_t user_len, command_len;
+    uint8_t state; /* a letter, as ps has them */
+    uint8_t reserved[3];
+};
+
 /* Ends of pipes, as cay-file has them. */
 struct cay_file_pipes {
     int out; /* to write the answer to */
@@ -181,6 +196,12 @@ struct cay_file_news {
     size_t path_len, to_len;
 };
 int cay_file_event_next(const char **at, size_t *len, struct cay_file_news *out);
+
+struct cay_file_task {
+    struct cay_file_process info;
+    const char *user, *command; /* not terminated */
+};
+int cay_file_process_next(const char **at, size_t *len, struct cay_file_task *out);
 
 #define CAY_FILE_ETAG_SIZE 56
 /* Size, time and inode, in quotes: changes when the content does. */

@@ -34,6 +34,9 @@ bool cay_file_reply_parse(const void *data, size_t len, const struct cay_file_re
         return false;
     if (rq->op == CAY_FILE_FORM && reply.count > CAY_FILE_FORM_FILES)
         return false;
+    if (rq->op == CAY_FILE_PROCESSES &&
+        reply.count > CAY_FILE_PAGE_BYTES / sizeof(struct cay_file_process) + 1)
+        return false;
     *out = reply;
     return true;
 }
@@ -81,6 +84,25 @@ int cay_file_event_next(const char **at, size_t *len, struct cay_file_news *out)
     *at += whole;
     *len -= whole;
     return memchr(out->path, 0, out->path_len) || memchr(out->to, 0, out->to_len) ? -1 : 0;
+}
+
+int cay_file_process_next(const char **at, size_t *len, struct cay_file_task *out)
+{
+    struct cay_file_process p;
+    if (*len < sizeof p)
+        return 1;
+    memcpy(&p, *at, sizeof p);
+    p.execution[sizeof p.execution - 1] = 0;
+    if (p.cpu_ms > INT64_MAX || p.memory_bytes > INT64_MAX || p.state < 'A' || p.state > 'z')
+        return -1;
+    size_t whole = sizeof p + p.user_len + p.command_len;
+    if (*len < whole)
+        return 1;
+    *out = (struct cay_file_task){
+        .info = p, .user = *at + sizeof p, .command = *at + sizeof p + p.user_len};
+    *at += whole;
+    *len -= whole;
+    return 0;
 }
 
 void cay_file_etag(const struct cay_file_info *info, char out[CAY_FILE_ETAG_SIZE])

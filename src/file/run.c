@@ -5,12 +5,13 @@
 #include <signal.h>
 
 static const struct cay_file_op_table ops[CAY_FILE_OPS] = {
-    [CAY_FILE_READ] = {cay_file_read, true},      [CAY_FILE_WRITE] = {cay_file_write, false},
-    [CAY_FILE_APPEND] = {cay_file_append, false}, [CAY_FILE_FORM] = {cay_file_form, true},
-    [CAY_FILE_STAT] = {cay_file_stat, true},      [CAY_FILE_LIST] = {cay_file_list, true},
-    [CAY_FILE_MKDIR] = {cay_file_mkdir, false},   [CAY_FILE_MOVE] = {cay_file_move, false},
-    [CAY_FILE_REMOVE] = {cay_file_remove, false}, [CAY_FILE_PACK] = {cay_file_pack, true},
-    [CAY_FILE_UNPACK] = {cay_file_unpack, false}, [CAY_FILE_WATCH] = {cay_file_watch, true},
+    [CAY_FILE_READ] = {cay_file_read, true},           [CAY_FILE_WRITE] = {cay_file_write, false},
+    [CAY_FILE_APPEND] = {cay_file_append, false},      [CAY_FILE_FORM] = {cay_file_form, true},
+    [CAY_FILE_STAT] = {cay_file_stat, true},           [CAY_FILE_LIST] = {cay_file_list, true},
+    [CAY_FILE_MKDIR] = {cay_file_mkdir, false},        [CAY_FILE_MOVE] = {cay_file_move, false},
+    [CAY_FILE_REMOVE] = {cay_file_remove, false},      [CAY_FILE_PACK] = {cay_file_pack, true},
+    [CAY_FILE_UNPACK] = {cay_file_unpack, false},      [CAY_FILE_WATCH] = {cay_file_watch, true},
+    [CAY_FILE_PROCESSES] = {cay_file_processes, true}, [CAY_FILE_SIGNAL] = {cay_file_signal, false},
 };
 
 /* Only who names something relative to it needs the working directory. */

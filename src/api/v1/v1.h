@@ -8,7 +8,7 @@
 extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
-    cay_v1_health_routes[], cay_v1_kept_routes[];
+    cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[];
 
 /* spec.c: bodies to specs. The spec comes with its defaults. count_out is for forks, NULL for a
  * create; 0 when the body names none. */
