@@ -144,7 +144,7 @@ static int base64_value(char c)
     return at ? (int)(at - letters) : -1;
 }
 
-bool cay_str_unbase64(struct cay_arena *a, const char *s, const char **out)
+bool cay_str_unbase64_data(struct cay_arena *a, const char *s, const char **out, size_t *len_out)
 {
     size_t len = strlen(s), pad = 0, n = 0;
     while (pad < 2 && pad < len && s[len - 1 - pad] == '=')
@@ -166,7 +166,18 @@ bool cay_str_unbase64(struct cay_arena *a, const char *s, const char **out)
     n -= pad;
     text[n] = 0;
     *out = text;
-    return strlen(text) == n;
+    *len_out = n;
+    return true;
+}
+
+bool cay_str_unbase64(struct cay_arena *a, const char *s, const char **out)
+{
+    const char *text;
+    size_t len;
+    if (!cay_str_unbase64_data(a, s, &text, &len) || strlen(text) != len)
+        return false;
+    *out = text;
+    return true;
 }
 
 bool cay_str_percent(struct cay_arena *a, const char *s, size_t len, const char **out)

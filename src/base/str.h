@@ -34,6 +34,8 @@ size_t cay_str_utf8_whole(const char *s, size_t len);
 size_t cay_str_base64(const void *data, size_t len, char *out); /* out has 4*((len+2)/3)+1 bytes */
 /* Strict: padding is needed, and nothing but those letters. False when it is not base64 or has a
  * NUL in it; out is terminated. */
+/* Bytes of any value, with a NUL behind them. */
+bool cay_str_unbase64_data(struct cay_arena *a, const char *s, const char **out, size_t *len_out);
 bool cay_str_unbase64(struct cay_arena *a, const char *s, const char **out);
 /* Decodes %XX once; false on a broken escape or an encoded NUL. */
 bool cay_str_percent(struct cay_arena *a, const char *s, size_t len, const char **out);

@@ -50,6 +50,13 @@ struct cay_core {
 /* The caller's row; the sentence a stranger reads is the same everywhere. */
 int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* A path in a sandbox, as callers may name one. */
+int cay_core_check_path(const char *path, const char *field, struct cay_error *err);
+/* exec_files.c: what a command begins with, checked and written. */
+int cay_core_check_files(const struct cay_exec_spec *spec, struct cay_error *err);
+int cay_core_put_files(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       const struct cay_exec_spec *spec, struct cay_arena *a,
+                       struct cay_error *err);
 /* Execution as told by a log that is already open, facts of the host included. */
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,

@@ -88,6 +88,8 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     int r = cay_core_find(core, owner->id, id, a, &sb, err);
     if (r == 0)
         r = cay_validate_exec(spec, err);
+    if (r == 0)
+        r = cay_core_check_files(spec, err);
     cay_id_execution(exec_id);
     if (r == 0 && spec->once) {
         cay_once_execution(core, sb.id, spec->once, exec_id);
@@ -97,6 +99,8 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     }
     if (r == 0 && !found)
         r = cay_state_apply(&sb.state, CAY_EXEC, err);
+    if (r == 0 && !found)
+        r = cay_core_put_files(core, owner, sb.id, spec, a, err);
     if (r < 0 || found)
         return r;
     struct cay_execution ex = {.status = CAY_EXEC_RUNNING,

@@ -34,7 +34,7 @@ static int bad_path(struct cay_error *err, const char *field, const char *why)
     return CAY_ERR_INVALID;
 }
 
-static int check_path(const char *path, const char *field, struct cay_error *err)
+int cay_core_check_path(const char *path, const char *field, struct cay_error *err)
 {
     if (!path)
         return cay_fail_field(err, field, "%s is missing", field);
@@ -68,7 +68,7 @@ static int check_filters(const struct cay_strs *list, const char *field, struct 
 static bool takes_data(enum cay_file_op op)
 {
     return op == CAY_FILE_WRITE || op == CAY_FILE_APPEND || op == CAY_FILE_FORM ||
-           op == CAY_FILE_UNPACK;
+           op == CAY_FILE_UNPACK || op == CAY_FILE_PUT;
 }
 
 static bool gives_data(enum cay_file_op op)
@@ -97,9 +97,9 @@ static int check(struct cay_file_request *rq, const struct cay_sandbox *sb, stru
 {
     if (is_about_processes(rq->op))
         return check_process(rq, err);
-    int r = check_path(rq->path, "path", err);
+    int r = cay_core_check_path(rq->path, "path", err);
     if (r == 0 && rq->op == CAY_FILE_MOVE)
-        r = check_path(rq->to, "to", err);
+        r = cay_core_check_path(rq->to, "to", err);
     if (r == 0)
         r = check_filters(&rq->only, "include", err);
     if (r == 0)

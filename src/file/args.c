@@ -37,7 +37,7 @@ static const char *const ops[CAY_FILE_OPS] = {
     [CAY_FILE_FORM] = "form",           [CAY_FILE_STAT] = "stat",     [CAY_FILE_LIST] = "list",
     [CAY_FILE_MKDIR] = "mkdir",         [CAY_FILE_MOVE] = "move",     [CAY_FILE_REMOVE] = "remove",
     [CAY_FILE_PACK] = "pack",           [CAY_FILE_UNPACK] = "unpack", [CAY_FILE_WATCH] = "watch",
-    [CAY_FILE_PROCESSES] = "processes", [CAY_FILE_SIGNAL] = "signal",
+    [CAY_FILE_PROCESSES] = "processes", [CAY_FILE_SIGNAL] = "signal", [CAY_FILE_PUT] = "put",
 };
 
 static void *member(const struct cay_file_request *rq, size_t i)

@@ -33,6 +33,7 @@ enum cay_file_op {
     CAY_FILE_WATCH,     /* events on stdout until nobody reads them */
     CAY_FILE_PROCESSES, /* who runs */
     CAY_FILE_SIGNAL,    /* to one of them */
+    CAY_FILE_PUT,       /* files of an execution, from stdin */
     CAY_FILE_OPS
 };
 
@@ -159,6 +160,13 @@ struct cay_file_process {
     uint16_t user_len, command_len;
     uint8_t state; /* a letter, as ps has them */
     uint8_t reserved[3];
+};
+
+/* PUT: each file, then path_len and len bytes. The reply's count is how many were begun: the last
+ * of them is the one that failed. */
+struct cay_file_put {
+    uint64_t len;
+    uint32_t path_len, reserved;
 };
 
 /* Ends of pipes, as cay-file has them. */

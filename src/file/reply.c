@@ -34,6 +34,8 @@ bool cay_file_reply_parse(const void *data, size_t len, const struct cay_file_re
         return false;
     if (rq->op == CAY_FILE_FORM && reply.count > CAY_FILE_FORM_FILES)
         return false;
+    if (rq->op == CAY_FILE_PUT && reply.count > rq->count)
+        return false;
     if (rq->op == CAY_FILE_PROCESSES &&
         reply.count > CAY_FILE_PAGE_BYTES / sizeof(struct cay_file_process) + 1)
         return false;

@@ -176,8 +176,7 @@ static bool is_json_type(const char *type)
     return len > 5 && strncasecmp(type + len - 5, "+json", 5) == 0;
 }
 
-int cay_req_decode(struct cay_req *req, const struct cay_field *table, void *out,
-                   struct cay_error *err)
+int cay_req_json(struct cay_req *req, const struct cay_json **out, struct cay_error *err)
 {
     const char *encoding = cay_req_header(req, "content-encoding");
     const struct cay_json *json = NULL;
@@ -195,5 +194,14 @@ int cay_req_decode(struct cay_req *req, const struct cay_field *table, void *out
             return cay_fail_as(err, CAY_ERR_INVALID, "VALIDATION_ERROR",
                                "the body must be a JSON object");
     }
-    return cay_fields_decode(req->arena, table, json, out, err);
+    *out = json;
+    return 0;
+}
+
+int cay_req_decode(struct cay_req *req, const struct cay_field *table, void *out,
+                   struct cay_error *err)
+{
+    const struct cay_json *json;
+    int r = cay_req_json(req, &json, err);
+    return r < 0 ? r : cay_fields_decode(req->arena, table, json, out, err);
 }

@@ -8,6 +8,12 @@ struct cay_window {
     uint16_t cols, rows;
 };
 
+struct cay_exec_file {
+    const char *path; /* relative to the execution's directory, or absolute */
+    const char *data;
+    size_t len;
+};
+
 struct cay_exec_spec {
     struct cay_strs argv;
     const char *text;       /* as written, when it was a string for the shell */
@@ -20,6 +26,8 @@ struct cay_exec_spec {
     bool open_stdin;             /* takes input while it runs */
     struct cay_window window;    /* of its terminal, which takes input too; 0 × 0: none */
     const struct cay_once *once; /* or NULL */
+    struct cay_exec_file *files; /* written before it begins */
+    size_t file_count;
 };
 
 enum cay_exec_status {

@@ -54,7 +54,8 @@
 #define CAY_MAX_PATH 4095
 #define CAY_MAX_STDIN_BYTES (4 * CAY_MIB)
 #define CAY_MAX_EXEC_TIMEOUT_MS (24 * 60 * 60 * 1000LL)
-#define CAY_MAX_EXECUTIONS 128 /* at once in one sandbox */
+#define CAY_EXEC_FILES_MS 20000 /* until the files of a command are written */
+#define CAY_MAX_EXECUTIONS 128  /* at once in one sandbox */
 #define CAY_DEFAULT_COLS 80
 #define CAY_DEFAULT_ROWS 24
 #define CAY_MAX_INPUTS 16      /* that may write to one execution's stdin at once */

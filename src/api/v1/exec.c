@@ -7,81 +7,6 @@
 #include <signal.h>
 #include <string.h>
 
-struct exec_body {
-    const struct cay_json *command, *files, *tty;
-    const char *cwd, *user, *input;
-    struct cay_pairs env;
-    int64_t timeout_ms, output_limit;
-    bool detach, open_stdin;
-};
-
-struct window {
-    int64_t cols, rows;
-};
-
-#define BODY struct exec_body
-
-static const struct cay_field exec_fields[] = {
-    CAY_FIELD_ANY(BODY, command, "command", .required = true),
-    CAY_FIELD_STR(BODY, cwd, "cwd", .max_len = CAY_MAX_PATH),
-    CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
-    CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
-    CAY_FIELD_INT(BODY, timeout_ms, "timeoutMs", .min = 0, .max = (double)CAY_MAX_EXEC_TIMEOUT_MS),
-    CAY_FIELD_STR(BODY, input, "stdin", .max_len = CAY_MAX_STDIN_BYTES),
-    CAY_FIELD_BOOL(BODY, detach, "detach"),
-    CAY_FIELD_INT(BODY, output_limit, "outputLimit", .min = 0,
-                  .max = (double)(CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES)),
-    CAY_FIELD_BOOL(BODY, open_stdin, "openStdin"),
-    CAY_FIELD_ANY(BODY, tty, "tty"),
-    CAY_FIELD_ANY(BODY, files, "files"),
-    CAY_FIELD_END,
-};
-
-static const struct cay_field window_fields[] = {
-    CAY_FIELD_INT(struct window, cols, "cols", .min = 1, .max = CAY_MAX_WINDOW),
-    CAY_FIELD_INT(struct window, rows, "rows", .min = 1, .max = CAY_MAX_WINDOW),
-    CAY_FIELD_END,
-};
-
-/* {cols, rows}, either left out for the usual; or true. */
-static int decode_tty(struct cay_arena *a, const struct cay_json *v, struct cay_window *out,
-                      struct cay_error *err)
-{
-    struct window w = {.cols = CAY_DEFAULT_COLS, .rows = CAY_DEFAULT_ROWS};
-    if (!v || v->kind == CAY_JSON_NULL || (v->kind == CAY_JSON_BOOL && !v->truth))
-        return 0;
-    if (v->kind != CAY_JSON_BOOL && v->kind != CAY_JSON_OBJECT)
-        return cay_fail_field(err, "tty", "tty must be an object with cols and rows");
-    int r = v->kind == CAY_JSON_OBJECT ? cay_fields_decode(a, window_fields, v, &w, err) : 0;
-    *out = (struct cay_window){(uint16_t)w.cols, (uint16_t)w.rows};
-    return r;
-}
-
-static int decode(struct cay_req *req, struct exec_body *body, struct cay_exec_spec *spec,
-                  struct cay_error *err)
-{
-    int r = cay_req_decode(req, exec_fields, body, err);
-    if (r == 0 && !body->command)
-        r = cay_fail_field(err, "command", "command is missing");
-    if (r == 0)
-        r = cay_v1_refuse(body->files, "files", err);
-    if (r == 0)
-        r = decode_tty(req->arena, body->tty, &spec->window, err);
-    if (r == 0)
-        r = cay_v1_decode_command(req->arena, body->command, "command", &spec->argv, &spec->text,
-                                  err);
-    if (r < 0)
-        return r;
-    spec->cwd = body->cwd;
-    spec->user = body->user;
-    spec->env = body->env;
-    spec->timeout_ms = body->timeout_ms;
-    spec->open_stdin = body->open_stdin;
-    spec->stdin_text = body->input;
-    spec->stdin_len = body->input ? strlen(body->input) : 0;
-    return cay_v1_once(req, NULL, &spec->once, err);
-}
-
 struct call { /* what the second half must know */
     struct cay_execution ex;
     size_t limit;
@@ -131,20 +56,28 @@ static int answer_result(struct cay_req *req, struct cay_resp *resp, struct cay_
     return 0;
 }
 
+static int decode(struct cay_req *req, struct cay_v1_exec *out, struct cay_error *err)
+{
+    const struct cay_json *body;
+    int r = cay_req_json(req, &body, err);
+    if (r == 0)
+        r = cay_v1_decode_exec(req->arena, body, out, err);
+    return r < 0 ? r : cay_v1_once(req, NULL, &out->spec.once, err);
+}
+
 static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct exec_body body = {.output_limit = CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES};
-    struct cay_exec_spec spec = {0};
+    struct cay_v1_exec asked;
     struct call *call = cay_arena_alloc(req->arena, sizeof *call);
     CAY_AUTO_FD int fd = -1;
 
-    int r = decode(req, &body, &spec, err);
+    int r = decode(req, &asked, err);
     if (r == 0)
-        r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena,
+        r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &asked.spec, req->arena,
                           &call->ex, err);
     if (r < 0)
         return r;
-    if (body.detach)
+    if (asked.detach)
         return answer_running(resp, &call->ex);
     r = cay_core_open_log(req->core, req->owner, call->ex.sandbox_id, call->ex.id, &fd, err);
     if (r < 0)
@@ -156,7 +89,7 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
         return cay_v1_answer_stream(resp, &call->ex, form,
                                     cay_v1_follow(req->core, &call->ex, cay_take_fd(&fd), &how));
     }
-    call->limit = (size_t)body.output_limit;
+    call->limit = asked.output_limit;
     req->data = call;
     return cay_resp_defer(resp, cay_v1_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_result);
 }

@@ -20,6 +20,14 @@ int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **ou
 /* A command: a string for the shell, or an array. text_out is NULL for an array. */
 int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
                           struct cay_strs *argv_out, const char **text_out, struct cay_error *err);
+/* exec_spec.c: a command with all that goes with it. */
+struct cay_v1_exec {
+    struct cay_exec_spec spec;
+    bool detach;
+    size_t output_limit;
+};
+int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struct cay_v1_exec *out,
+                       struct cay_error *err);
 /* Known, and not to be had yet: refused unless it is absent or says nothing. */
 int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err);
 
