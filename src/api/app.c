@@ -79,20 +79,13 @@ static void done(const struct cay_req *req, int status, int64_t took_us)
 }
 
 static const struct cay_route *const tables[] = {
-    cay_v1_sandbox_routes,
-    cay_v1_bulk_routes,
-    cay_v1_exec_routes,
-    cay_v1_input_routes,
-    cay_v1_attach_routes,
-    cay_v1_file_routes,
-    cay_v1_file_data_routes,
-    cay_v1_output_routes,
-    cay_v1_log_routes,
-    cay_v1_stats_routes,
-    cay_v1_health_routes,
-    cay_v1_kept_routes,
-    cay_v1_process_routes,
-    NULL,
+    cay_v1_sandbox_routes,   cay_v1_bulk_routes,
+    cay_v1_exec_routes,      cay_v1_input_routes,
+    cay_v1_attach_routes,    cay_v1_file_routes,
+    cay_v1_file_data_routes, cay_v1_output_routes,
+    cay_v1_log_routes,       cay_v1_stats_routes,
+    cay_v1_health_routes,    cay_v1_kept_routes,
+    cay_v1_process_routes,   NULL,
 };
 
 int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay_http_server **out,
