@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "cli/follow.h"
 #include "cli/output.h"
+#include "cli/talk.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 
 struct exec_options {
     struct cay_remote_options remote;
-    bool detach, input;
+    bool detach, input, tty;
     const char *cwd, *user;
     struct cay_pairs env;
     int64_t timeout_ms;
@@ -44,6 +45,16 @@ int cay_exec_begin(struct cay_cli *cli, const char *sandbox, const struct cay_ex
         cay_jw_str(&w, "user", req->user);
     if (req->timeout_ms)
         cay_jw_int(&w, "timeoutMs", req->timeout_ms);
+    if (req->open_stdin)
+        cay_jw_bool(&w, "openStdin", true);
+    if (req->tty) {
+        int cols, rows;
+        cay_talk_window(&cols, &rows);
+        cay_jw_object(&w, "tty");
+        cay_jw_int(&w, "cols", cols);
+        cay_jw_int(&w, "rows", rows);
+        cay_jw_object_end(&w);
+    }
     if (req->input)
         cay_jw_strn(&w, "stdin", req->input, req->input_len);
     if (!req->wait)
@@ -98,6 +109,23 @@ static int read_input(struct cay_buf *out, struct cay_error *err)
     return 0;
 }
 
+/* Our own input and output are the command's while it runs. */
+static int exec_with_input(struct cay_cli *cli, const char *sandbox, struct cay_exec_request *req,
+                           struct cay_error *err)
+{
+    const struct cay_json *begun;
+    if (req->tty && !isatty(STDIN_FILENO))
+        return cay_fail(err, CAY_ERR_INVALID, "--tty wants a terminal as our own input");
+    int r = cay_exec_begin(cli, sandbox, req, &begun, err);
+    if (r < 0)
+        return r;
+    struct cay_talk talk = {.sandbox = cay_json_get_str(begun, "sandboxId", sandbox),
+                            .execution = cay_json_get_str(begun, "id", ""),
+                            .tty = req->tty};
+    return cay_talk(cli, &talk, err);
+}
+
+/* All of the input goes along at once where nobody stays to send it. */
 static int exec(struct cay_cli *cli, struct cay_error *err)
 {
     const struct exec_options *o = cli->options;
@@ -108,9 +136,16 @@ static int exec(struct cay_cli *cli, struct cay_error *err)
                                    .cwd = o->cwd,
                                    .user = o->user,
                                    .timeout_ms = o->timeout_ms};
+    const bool whole = o->detach || o->remote.json;
+    if (!whole && (o->input || o->tty)) {
+        req.tty = o->tty;
+        req.open_stdin = !o->tty;
+        return exec_with_input(cli, sandbox, &req, err);
+    }
     int r = o->input ? read_input(&input, err) : 0;
     if (r < 0)
         return r;
+    req.tty = o->tty;
     if (o->input) {
         req.input = input.data ? input.data : "";
         req.input_len = input.len;
@@ -140,8 +175,9 @@ static const struct cay_option exec_table[] = {
     {CAY_OPTION_STRING, "user", EXEC_AT(user), 'u', .arg = "USER", .help = "who runs it"},
     {CAY_OPTION_DURATION, "timeout", EXEC_AT(timeout_ms), .arg = "TIME",
      .help = "end it after so long, like 30s"},
-    {CAY_OPTION_FLAG, "stdin", EXEC_AT(input), 'i',
-     .help = "read our input to its end and give it to the command"},
+    {CAY_OPTION_FLAG, "stdin", EXEC_AT(input), 'i', .help = "give our input to the command"},
+    {CAY_OPTION_FLAG, "tty", EXEC_AT(tty), 't',
+     .help = "give it a terminal: ours, when we have one"},
     CAY_OPTION_END,
 };
 
@@ -152,7 +188,8 @@ const struct cay_command cay_command_exec = {
     .notes =
         "Its output comes live, also when the server is restarted meanwhile. The exit status is\n"
         "the command's own, 128 + N when signal N ended it, 125 when cay itself failed.\n"
-        "Ctrl-C is passed on to the command; a second one kills it.",
+        "Ctrl-C is passed on to the command; a second one kills it. With -it it has our terminal,\n"
+        "keys and window size included, and Ctrl-C is a key like any other.",
     .options = exec_table,
     .size = sizeof(struct exec_options),
     .args_min = 1,
@@ -161,6 +198,80 @@ const struct cay_command cay_command_exec = {
     .remote = true,
     .failure = CAY_EXIT_OWN,
     .run = exec,
+};
+
+struct shell_options {
+    struct cay_remote_options remote;
+    const char *cwd, *user;
+};
+
+static int shell(struct cay_cli *cli, struct cay_error *err)
+{
+    const struct shell_options *o = cli->options;
+    const char *sandbox = cli->args.args.at[0];
+    int cols, rows;
+    if (!isatty(STDIN_FILENO))
+        return cay_fail(err, CAY_ERR_INVALID, "shell wants a terminal; `cay exec -i` does not");
+    cay_talk_window(&cols, &rows);
+    const char *path = cay_arena_printf(
+        &cli->arena, "%s?cols=%d&rows=%d",
+        cay_remote_path(cli, "sandbox", sandbox, "terminal", (const char *)NULL), cols, rows);
+    if (o->cwd)
+        path =
+            cay_arena_printf(&cli->arena, "%s&cwd=%s", path, cay_remote_quote(&cli->arena, o->cwd));
+    if (o->user)
+        path = cay_arena_printf(&cli->arena, "%s&user=%s", path,
+                                cay_remote_quote(&cli->arena, o->user));
+    struct cay_talk talk = {.sandbox = sandbox, .path = path, .tty = true};
+    return cay_talk(cli, &talk, err);
+}
+
+#define SHELL_AT(member) offsetof(struct shell_options, member)
+static const struct cay_option shell_table[] = {
+    {CAY_OPTION_STRING, "cwd", SHELL_AT(cwd), 'w', .arg = "DIR", .help = "where it begins"},
+    {CAY_OPTION_STRING, "user", SHELL_AT(user), 'u', .arg = "USER", .help = "whose shell"},
+    CAY_OPTION_END,
+};
+
+const struct cay_command cay_command_shell = {
+    .name = "shell",
+    .args = "ID",
+    .summary = "a login shell in a sandbox, on this terminal",
+    .notes = "A shell whose connection is lost goes on; `cay ps` finds it, `cay attach` shows it.",
+    .options = shell_table,
+    .size = sizeof(struct shell_options),
+    .args_min = 1,
+    .args_max = 1,
+    .remote = true,
+    .failure = CAY_EXIT_OWN,
+    .run = shell,
+};
+
+static int attach(struct cay_cli *cli, struct cay_error *err)
+{
+    const char *sandbox = cli->args.args.at[0], *id = cli->args.args.at[1];
+    const struct cay_json *ex;
+    const char *path = cay_remote_path(cli, "sandbox", sandbox, "exec", id, (const char *)NULL);
+    int r = cay_remote_call(cli, "GET", path, NULL, 0, &ex, err);
+    if (r < 0)
+        return r;
+    struct cay_talk talk = {.sandbox = sandbox,
+                            .execution = cay_json_get_str(ex, "id", id),
+                            .tty = cay_json_get_bool(ex, "tty", false) && isatty(STDIN_FILENO),
+                            .replay = true};
+    return cay_talk(cli, &talk, err);
+}
+
+const struct cay_command cay_command_attach = {
+    .name = "attach",
+    .args = "ID EXECUTION",
+    .summary = "see a command in a sandbox, and type to it if it takes input",
+    .size = sizeof(struct cay_remote_options),
+    .args_min = 2,
+    .args_max = 2,
+    .remote = true,
+    .failure = CAY_EXIT_OWN,
+    .run = attach,
 };
 
 /* The command as one line: a string as it was written, else the words. */

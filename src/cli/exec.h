@@ -7,6 +7,7 @@ struct cay_exec_request {
     const struct cay_strs *command;
     const struct cay_pairs *env;
     const char *cwd, *user;
+    bool tty, open_stdin;
     const char *input; /* NULL: none */
     size_t input_len;
     int64_t timeout_ms; /* 0: none */

@@ -44,7 +44,7 @@ int cay_follow_catch_signals(struct cay_cli *cli, struct cay_error *err)
     return 0;
 }
 
-static int taken_signal(struct cay_cli *cli)
+int cay_follow_signal(struct cay_cli *cli)
 {
     struct signalfd_siginfo info;
     if (cli->signal_fd < 0 || read(cli->signal_fd, &info, sizeof info) != sizeof info)
@@ -153,20 +153,28 @@ static int print_output(struct follow *f, int fd, const struct cay_json *root,
 }
 
 /* An exit without a code was not observed by anyone, and none is made up here either. */
-static int take_exit(struct follow *f, const struct cay_json *root, struct cay_error *err)
+int cay_follow_exit(const struct cay_json *event, int *status_out, struct cay_error *err)
 {
-    int64_t code = cay_json_get_int(root, "exitCode", -1);
-    int64_t number = cay_json_get_int(root, "signal", 0);
-    const char *reason = cay_json_get_str(root, "reason", "");
-    f->ended = true;
+    int64_t code = cay_json_get_int(event, "exitCode", -1);
+    int64_t number = cay_json_get_int(event, "signal", 0);
+    const char *reason = cay_json_get_str(event, "reason", "");
     if (code < 0 && number <= 0)
-        return f->status = cay_fail(err, CAY_ERR_PROVIDER, "nobody saw how the command ended");
-    f->status = (int)(code >= 0 ? code & 0xff : (CAY_EXIT_SIGNAL + number) & 0xff);
+        return cay_fail(err, CAY_ERR_PROVIDER, "nobody saw how the command ended");
+    *status_out = (int)(code >= 0 ? code & 0xff : (CAY_EXIT_SIGNAL + number) & 0xff);
     if (strcmp(reason, "timeout") == 0)
         fputs("cay: the command was stopped: its time was over\n", stderr);
     else if (strcmp(reason, "oom") == 0)
         fputs("cay: the command was killed: the sandbox is out of memory\n", stderr);
     return 0;
+}
+
+static int take_exit(struct follow *f, const struct cay_json *root, struct cay_error *err)
+{
+    f->ended = true;
+    int r = cay_follow_exit(root, &f->status, err);
+    if (r < 0)
+        f->status = r;
+    return r;
 }
 
 static void print_gap(const struct cay_json *root)
@@ -256,7 +264,7 @@ static void send_signal(struct follow *f, int number)
 /* After a call that did not bring the end: decides whether and when to try again. */
 static int after_break(struct follow *f, int r, int64_t *pause_ms, struct cay_error *err)
 {
-    int number = taken_signal(f->cli);
+    int number = cay_follow_signal(f->cli);
     bool late = f->deadline_ms && cay_clock_mono_ms() >= f->deadline_ms;
     if (f->kill_path && (number || late)) {
         send_signal(f, number);

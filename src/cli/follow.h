@@ -12,6 +12,11 @@
 /* From here on signals that ask us to end are told by cli->signal_fd instead of ending us. */
 int cay_follow_catch_signals(struct cay_cli *cli, struct cay_error *err);
 
+/* A signal that was caught, or 0. */
+int cay_follow_signal(struct cay_cli *cli);
+/* The status for our own exit from an `exit` event; an error when nobody saw the end. */
+int cay_follow_exit(const struct cay_json *event, int *status_out, struct cay_error *err);
+
 /* Follows an execution to its end. Returns the exit status for our own exit: the command's, or
  * 128 + N for a signal. The user's signal is passed on to the command, which is killed when it
  * does not heed it, or when he repeats it. */

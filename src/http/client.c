@@ -6,6 +6,8 @@
  * else is not, because nobody can tell whether it was carried out. */
 #include "http/client.h"
 #include "base/clock.h"
+#include "base/str.h"
+#include "http/websocket.h"
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #define LOST "CONNECTION_LOST"
@@ -355,6 +358,112 @@ static int call_once(struct call *call, struct cay_error *err)
         r = read_answer(call, err);
     if (r < 0 || !c->reply.keep_alive)
         cay_close_fd(&c->fd);
+    return r;
+}
+
+/* ---- WebSocket ---- */
+
+#define UPGRADED "HTTP/1.1 101 "
+
+static int send_upgrade(struct call *call, const char *key, struct cay_error *err)
+{
+    const struct cay_client *c = call->c;
+    CAY_AUTO_BUF struct cay_buf out = {0};
+    if (!is_plain(call->req->path))
+        return cay_fail(err, CAY_ERR_INVALID, "the request's path holds what no path may hold");
+    cay_buf_addf(&out,
+                 "GET %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/%s\r\nUpgrade: websocket\r\n"
+                 "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n",
+                 c->base, call->req->path, c->authority, CAY_VERSION, key);
+    if (c->token)
+        cay_buf_addf(&out, "Authorization: Bearer %s\r\n", c->token);
+    cay_buf_adds(&out, "\r\n");
+    return wire_write(call, out.data, out.len, err);
+}
+
+/* The head of the answer, and whatever came with it. */
+static int read_head(struct call *call, struct cay_buf *in, size_t *head_len, struct cay_error *err)
+{
+    for (;;) {
+        const char *end = in->len ? memmem(in->data, in->len, "\r\n\r\n", 4) : NULL;
+        *head_len = end ? (size_t)(end - in->data) + 4 : 0;
+        if (end)
+            return 0;
+        if (in->len > CAY_REPLY_HEAD_MAX)
+            return cay_fail_as(err, CAY_ERR_PROVIDER, "BAD_ANSWER", "the answer's head is endless");
+        size_t len = 0;
+        int r = wire_read(call, cay_buf_room(in, 4096), 4096, &len, err);
+        if (r < 0)
+            return r;
+        in->len += len;
+    }
+}
+
+static bool is_accepted(const char *head, size_t len, const char *key)
+{
+    char accept[CAY_WS_ACCEPT_SIZE], line[80];
+    CAY_AUTO_FREE char *text = strndup(head, len);
+    if (!text)
+        abort();
+    cay_ws_accept(key, accept);
+    (void)snprintf(line, sizeof line, "\r\nSec-WebSocket-Accept: %s\r\n", accept);
+    return strcasestr(text, line) != NULL && strstr(text, accept) != NULL;
+}
+
+/* A refusal is an answer like any other. */
+static int read_refusal(struct call *call, const struct cay_buf *in, struct cay_error *err)
+{
+    struct cay_reply *reply = &call->c->reply;
+    char data[4096];
+    size_t used = 0;
+    cay_reply_init(reply);
+    int r = cay_reply_feed(reply, in->data, in->len, take_body, call, &used, err);
+    while (r >= 0 && reply->state != CAY_REPLY_DONE) {
+        size_t len = 0;
+        r = wire_read(call, data, sizeof data, &len, err);
+        if (r >= 0)
+            r = cay_reply_feed(reply, data, len, take_body, call, &used, err);
+    }
+    return r;
+}
+
+int cay_client_upgrade(struct cay_client *c, const char *path, struct cay_client_answer *out,
+                       int *fd_out, struct cay_buf *more, struct cay_error *err)
+{
+    const struct cay_client_request req = {.method = "GET", .path = path};
+    struct cay_client_answer answer = {0};
+    struct call call = {.c = c, .req = &req, .out = &answer, .idle_ms = CAY_CLIENT_CONNECT_MS * 2};
+    CAY_AUTO_BUF struct cay_buf in = {0};
+    unsigned char nonce[16] = {0};
+    char key[28];
+    size_t head_len = 0;
+    if (getrandom(nonce, sizeof nonce, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a key");
+    key[cay_str_base64(nonce, sizeof nonce, key)] = 0;
+    cay_close_fd(&c->fd);
+    int r = connect_any(c, 0, err);
+    if (r == 0)
+        r = send_upgrade(&call, key, err);
+    if (r == 0)
+        r = read_head(&call, &in, &head_len, err);
+    if (r == 0 && in.len > strlen(UPGRADED) && memcmp(in.data, UPGRADED, strlen(UPGRADED)) == 0) {
+        answer.status = 101;
+        if (!is_accepted(in.data, head_len, key))
+            r = cay_fail_as(err, CAY_ERR_PROVIDER, "BAD_ANSWER", "the answer is no WebSocket's");
+        else
+            *fd_out = cay_take_fd(&c->fd);
+        cay_buf_add(more, in.data + head_len, in.len - head_len);
+    } else if (r == 0) {
+        r = read_refusal(&call, &in, err);
+        answer.status = c->reply.status;
+    }
+    cay_close_fd(&c->fd);
+    cay_buf_addc(&answer.body, 0);
+    answer.body.len--;
+    if (r < 0)
+        cay_client_answer_done(&answer);
+    else
+        *out = answer;
     return r;
 }
 

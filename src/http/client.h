@@ -49,6 +49,10 @@ void cay_client_interrupt_on(struct cay_client *c, int fd);
 void cay_client_use_fd(struct cay_client *c, int fd);
 int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
                     struct cay_client_answer *out, struct cay_error *err);
+/* Asks for a WebSocket at path, on a connection of its own. Status 101: *fd_out is that connection,
+ * non-blocking, and `more` has what came behind the answer. Any other status: as of a call. */
+int cay_client_upgrade(struct cay_client *c, const char *path, struct cay_client_answer *out,
+                       int *fd_out, struct cay_buf *more, struct cay_error *err);
 void cay_client_answer_done(struct cay_client_answer *answer);
 
 #define CAY_AUTO_ANSWER CAY_CLEANUP(cay_client_answer_done)

@@ -175,7 +175,7 @@ TEST(init_terminal_is_typed_on_resized_and_ended)
     sut_write(&in, "stty size\n");
     (void)sut_await(&j, "50 132\r\n", &a);
     (void)sut_await(&j, "resized\r\n", &a);
-    sut_write(&in, "echo go''ing; sleep 60\n");
+    sut_write(&in, "sh -c 'echo go\"\"ing; exec sleep 60'\n");
     (void)sut_await(&j, "going\r\n", &a);
     sut_write(&in, "\003"); /* and with it goes what was typed ahead */
     (void)sut_await(&j, "^C", &a);

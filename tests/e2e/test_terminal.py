@@ -62,7 +62,7 @@ def test_resize_and_signals(client, box):
         assert client.post(f"/sandbox/box/exec/{eid}/resize", {"cols": 99, "rows": 33}).status == 200
         t.type("stty size\n")
         t.sees("33 99\r\n")
-        t.type("echo go''ing; sleep 1000\n")
+        t.type("sh -c 'echo go\"\"ing; exec sleep 1000'\n")
         t.sees("going\r\n")
         t.type("\x03")
         t.sees("^C")
