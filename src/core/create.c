@@ -26,7 +26,7 @@
 int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const char *why,
                          struct cay_error *err)
 {
-    int r = cay_provider_destroy(core->provider, sb->id, NULL, err);
+    int r = cay_provider_destroy(core->provider, sb->id, NULL, NULL, err);
     if (r == CAY_ERR_NOT_FOUND)
         r = 0;
     if (r == 0)

@@ -169,6 +169,7 @@ TEST(lifecycle_stop_start_delete)
              cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_EQ("terminated, by id", fixture_state(&f, made.id), CAY_TERMINATED);
     CHECK_STR("by whom", sb.death.message, "deleted by account local");
+    CHECK("with what it used", sb.death.peak_bytes > 0 && sb.death.cpu_ms > 0);
     CHECK_EQ("nothing left", cay_provider_fake_count(f.provider), 0);
     CHECK_EQ("delete again",
              cay_core_delete(f.core, &f.me, made.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);

@@ -555,7 +555,7 @@ TEST(reconcile_finishes_a_delete_that_keeps)
     cay_id_volume(box.keeps, box.id);
     CHECK_EQ("the intent", cay_store_update(f.store, &box, CAY_NOW, &err), 0);
     CHECK_EQ("promised", cay_core_promise_volume(f.core, &box, &err), 0);
-    CHECK_EQ("destroyed", cay_provider_destroy(f.provider, box.id, box.keeps, &err), 0);
+    CHECK_EQ("destroyed", cay_provider_destroy(f.provider, box.id, box.keeps, NULL, &err), 0);
     CHECK_EQ("pass", reconcile(&f, true), 0);
     CHECK_EQ("terminated", fixture_state(&f, box.id), CAY_TERMINATED);
     CHECK_STR("kept", holder(&f, box.keeps), "");

@@ -215,6 +215,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
                           const char *reason, const char *message, struct cay_error *err)
 {
     struct cay_sandbox before = *sb;
+    struct cay_usage used = {0};
     struct cay_error ignored; /* the error that matters is why it is still there */
     int r = cay_state_apply(&sb->state, CAY_DELETE, err);
     if (r < 0 || before.state == CAY_TERMINATED)
@@ -233,7 +234,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     bool promised = sb->keeps[0] && !sb->spec.volume;
     r = promised ? cay_core_promise_volume(core, sb, err) : 0;
     if (r == 0)
-        r = cay_provider_destroy(core->provider, sb->id, volume_order(sb), err);
+        r = cay_provider_destroy(core->provider, sb->id, volume_order(sb), &used, err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
         cay_core_note(core, &before, CAY_SOON);
         if (promised)
@@ -247,6 +248,10 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     sb->has_death = true;
     sb->death.reason = reason;
     sb->death.message = message;
+    if (sb->death.peak_bytes == 0) { /* else it had ended before, and these are of that end */
+        sb->death.peak_bytes = used.memory_peak_bytes;
+        sb->death.cpu_ms = used.cpu_us / 1000;
+    }
     sb->deleted_at_ms = sb->updated_at_ms = cay_clock_ms();
     if (!sb->stopped_at_ms)
         sb->stopped_at_ms = sb->deleted_at_ms;

@@ -189,7 +189,7 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
     if (was_never_finished(sb))
         return cay_core_undo_create(core, sb, "the server ended before the sandbox was made", err);
     if (was_never_made(sb))
-        return cay_provider_destroy(core->provider, sb->id, NULL, err);
+        return cay_provider_destroy(core->provider, sb->id, NULL, NULL, err);
     if (!entry)
         return mend_gone(core, sb, err);
     if (!entry->running) {
@@ -271,7 +271,7 @@ static int remove_orphans(struct cay_core *core, const struct cay_provider_list 
         if (!cay_id_is_sandbox(entry->id) || has_row(&again, entry->id) ||
             (!at_start && !is_old(entry)) || !cay_hold_try(&core->holds, entry->id, &hold))
             continue;
-        if (cay_provider_destroy(core->provider, entry->id, NULL, &why) < 0)
+        if (cay_provider_destroy(core->provider, entry->id, NULL, NULL, &why) < 0)
             cay_log_error(&why, "cannot remove sandbox %s, which has no record", entry->id);
         else
             cay_log_warn("removed sandbox %s, which had no record", entry->id);

@@ -79,8 +79,10 @@ void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struc
 {
     struct cay_pending *p = box->current;
     box->current = NULL;
+    bool tells = p && !err && p->request.op == CAY_ENGINE_DESTROY;
     if (p)
-        cay_dispatcher_answer(d, p, err, NULL, 0, -1);
+        cay_dispatcher_answer(d, p, err, tells ? &box->record.entry : NULL,
+                              tells ? sizeof box->record.entry : 0, -1);
 }
 
 /* ---- STOP, DESTROY ---- */
@@ -478,16 +480,20 @@ static const char *why(const struct cay_dispatcher *d, const struct cay_box *box
     return known && WIFSIGNALED(status) && !is_crash(WTERMSIG(status)) ? "signal" : "error";
 }
 
-static void write_end(struct cay_dispatcher *d, struct cay_box *box, bool known, int status)
+static void note_use(const struct cay_dispatcher *d, struct cay_engine_entry *e)
 {
-    struct cay_error err;
     struct cay_usage usage;
-    struct cay_engine_entry *e = &box->record.entry;
-
     cay_cgroup_usage(&d->engine.cgroups, e->id, &usage);
     e->cpu_us = usage.cpu_us;
     e->memory_peak_bytes = usage.memory_peak_bytes;
     e->oom_kills = usage.oom_kills;
+}
+
+static void write_end(struct cay_dispatcher *d, struct cay_box *box, bool known, int status)
+{
+    struct cay_error err;
+    struct cay_engine_entry *e = &box->record.entry;
+
     e->ended_at_ms = cay_clock_ms();
     e->exit_code = known && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     e->signal = known && WIFSIGNALED(status) ? WTERMSIG(status) : -1;
@@ -508,6 +514,7 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
     box->deadline_ms = 0;
     box->record.running = box->record.paused = false;
     box->record.entry.state = CAY_ENGINE_STOPPED;
+    note_use(d, &box->record.entry);
     if (box->record.intent == CAY_INTENT_DESTROY) /* its record goes with it */
         cay_engine_crash("delete-reaped", box->record.entry.id);
     else

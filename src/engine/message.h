@@ -15,7 +15,7 @@ enum cay_engine_op {
     CAY_ENGINE_CREATE = 2,  /* new sandbox, running; answer: as CONNECT, with `copied` */
     CAY_ENGINE_START = 3,   /* a stopped one, with its files; answer: as CONNECT */
     CAY_ENGINE_STOP = 4,    /* SIGTERM, grace, SIGKILL; answered when it is down */
-    CAY_ENGINE_DESTROY = 5, /* killed, reaped, nothing left */
+    CAY_ENGINE_DESTROY = 5, /* killed, reaped, nothing left; answer: its last entry, if any */
     CAY_ENGINE_CONNECT = 6, /* answer: struct cay_engine_image, descriptor of a socket to pid 1 */
     CAY_ENGINE_USAGE = 7,   /* answer: struct cay_usage */
     CAY_ENGINE_LIST = 8,    /* answer: memfd with array of struct cay_engine_entry */

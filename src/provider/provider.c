@@ -73,11 +73,10 @@ int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
 }
 
 int cay_provider_destroy(struct cay_provider *p, const char *id, const char *volume,
-                         struct cay_error *err)
+                         struct cay_usage *used, struct cay_error *err)
 {
-    if (volume && volume[0] && !p->ops->drop)
-        return cannot(p, "keep volumes", err);
-    return p->ops->destroy(p, id, volume, err);
+    struct cay_usage unwanted;
+    return p->ops->destroy(p, id, volume, used ? used : &unwanted, err);
 }
 
 int cay_provider_pause(struct cay_provider *p, const char *id, struct cay_error *err)

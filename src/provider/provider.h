@@ -68,9 +68,10 @@ struct cay_provider_ops {
     /* SIGTERM, at most grace_ms of patience, SIGKILL; down on return. */
     int (*stop)(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err);
     /* `volume` NULL: a volume that was given at create is kept, any other /workspace goes. "": it
-     * goes in any case. An id: /workspace is kept as that volume. */
+     * goes in any case. An id: /workspace is kept as that volume. `used` is what its last run had
+     * used (peak, cpu, kills), 0 where nobody knows; with an error it is as it was. */
     int (*destroy)(struct cay_provider *p, const char *id, const char *volume,
-                   struct cay_error *err);
+                   struct cay_usage *used, struct cay_error *err);
     /* From here to `kept`: optional. Every process stands still, or goes on. */
     int (*pause)(struct cay_provider *p, const char *id, struct cay_error *err);
     int (*resume)(struct cay_provider *p, const char *id, struct cay_error *err);
@@ -130,8 +131,9 @@ int cay_provider_start(struct cay_provider *p, const char *id, const struct cay_
                        struct cay_error *err);
 int cay_provider_stop(struct cay_provider *p, const char *id, int64_t grace_ms,
                       struct cay_error *err);
+/* `used` may be NULL. */
 int cay_provider_destroy(struct cay_provider *p, const char *id, const char *volume,
-                         struct cay_error *err);
+                         struct cay_usage *used, struct cay_error *err);
 int cay_provider_pause(struct cay_provider *p, const char *id, struct cay_error *err);
 int cay_provider_resume(struct cay_provider *p, const char *id, struct cay_error *err);
 int cay_provider_snapshot(struct cay_provider *p, const char *id, const char *snapshot_id,

@@ -46,7 +46,7 @@ static void end(struct suite *s)
 {
     struct cay_error err = {0};
     void *event;
-    CHECK_EQ("destroy", cay_provider_destroy(s->p, s->id, NULL, &err), 0);
+    CHECK_EQ("destroy", cay_provider_destroy(s->p, s->id, NULL, NULL, &err), 0);
     cay_provider_close(s->p);
     while ((event = cay_queue_pop(&s->events, 0)) != NULL)
         free(event);
@@ -118,9 +118,10 @@ TEST(provider_contract_lifecycle)
              CAY_ERR_CONFLICT);
     CHECK_EQ("start", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
     CHECK("it runs again", find(&s) && find(&s)->running);
-    CHECK_EQ("destroy", cay_provider_destroy(s.p, s.id, NULL, &err), 0);
+    CHECK_EQ("destroy", cay_provider_destroy(s.p, s.id, NULL, &usage, &err), 0);
+    CHECK("and what it had used", usage.memory_peak_bytes > 0);
     CHECK("nothing is left", find(&s) == NULL);
-    CHECK_EQ("destroying what is gone", cay_provider_destroy(s.p, s.id, NULL, &err), 0);
+    CHECK_EQ("destroying what is gone", cay_provider_destroy(s.p, s.id, NULL, NULL, &err), 0);
     end(&s);
 }
 
@@ -248,14 +249,14 @@ TEST(provider_contract_snapshots_and_forks)
     s.spec.from = s.id;
     CHECK_EQ("fork", cay_provider_create(s.p, fork, &s.spec, &copied, &err), 0);
     CHECK("says how", copied.method != NULL);
-    CHECK_EQ("destroy the source", cay_provider_destroy(s.p, s.id, NULL, &err), 0);
+    CHECK_EQ("destroy the source", cay_provider_destroy(s.p, s.id, NULL, NULL, &err), 0);
     s.spec.from = snapshot;
     CHECK_EQ("from the snapshot", cay_provider_create(s.p, from, &s.spec, &copied, &err), 0);
     CHECK_EQ("drop", cay_provider_drop(s.p, snapshot, &err), 0);
     CHECK("gone", !keeps(&s, snapshot));
     CHECK_EQ("drop again", cay_provider_drop(s.p, snapshot, &err), 0);
-    CHECK_EQ("the fork goes", cay_provider_destroy(s.p, fork, NULL, &err), 0);
-    CHECK_EQ("the other too", cay_provider_destroy(s.p, from, NULL, &err), 0);
+    CHECK_EQ("the fork goes", cay_provider_destroy(s.p, fork, NULL, NULL, &err), 0);
+    CHECK_EQ("the other too", cay_provider_destroy(s.p, from, NULL, NULL, &err), 0);
     end(&s);
 }
 
@@ -271,7 +272,7 @@ TEST(provider_contract_volumes)
     cay_id_sandbox(two);
     cay_id_volume(volume, s.id);
     CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
-    CHECK_EQ("kept at the end", cay_provider_destroy(s.p, s.id, volume, &err), 0);
+    CHECK_EQ("kept at the end", cay_provider_destroy(s.p, s.id, volume, NULL, &err), 0);
     CHECK("it is there", keeps(&s, volume));
     s.spec.volume = volume;
     CHECK_EQ("attach", cay_provider_create(s.p, one, &s.spec, &copied, &err), 0);
@@ -279,14 +280,14 @@ TEST(provider_contract_volumes)
     CHECK_EQ("attach again", cay_provider_create(s.p, two, &s.spec, &copied, &err),
              CAY_ERR_CONFLICT);
     CHECK_EQ("not under us", cay_provider_drop(s.p, volume, &err), CAY_ERR_CONFLICT);
-    CHECK_EQ("nothing of it", cay_provider_destroy(s.p, two, NULL, &err), 0);
-    CHECK_EQ("given back", cay_provider_destroy(s.p, one, NULL, &err), 0);
+    CHECK_EQ("nothing of it", cay_provider_destroy(s.p, two, NULL, NULL, &err), 0);
+    CHECK_EQ("given back", cay_provider_destroy(s.p, one, NULL, NULL, &err), 0);
     CHECK("it is there", keeps(&s, volume));
     CHECK_EQ("attach", cay_provider_create(s.p, one, &s.spec, &copied, &err), 0);
-    CHECK_EQ("with the sandbox", cay_provider_destroy(s.p, one, "", &err), 0);
+    CHECK_EQ("with the sandbox", cay_provider_destroy(s.p, one, "", NULL, &err), 0);
     CHECK("gone", !keeps(&s, volume));
     CHECK_EQ("no such volume", cay_provider_create(s.p, two, &s.spec, &copied, &err),
              CAY_ERR_NOT_FOUND);
-    CHECK_EQ("nothing of it", cay_provider_destroy(s.p, two, NULL, &err), 0);
+    CHECK_EQ("nothing of it", cay_provider_destroy(s.p, two, NULL, NULL, &err), 0);
     end(&s);
 }

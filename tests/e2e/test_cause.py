@@ -111,9 +111,11 @@ def test_stopped_by_account(client, box):
 
 
 def test_deleted_by_account(client, box):
+    client.sh("box", ["python3", "-c", "sum(range(3000000))"])
     client.delete("/sandbox/box")
     status, reason, termination = ending(client, box["id"])
     assert (status, reason, termination["message"]) == ("TERMINATED", "deleted", "deleted by account local")
+    assert termination["peakBytes"] > 1 << 20 and termination["cpuMs"] > 10
 
 
 def test_by_expiry(client):

@@ -243,13 +243,17 @@ static int fake_resume(struct cay_provider *p, const char *id, struct cay_error 
 }
 
 static int fake_destroy(struct cay_provider *p, const char *id, const char *volume,
-                        struct cay_error *err)
+                        struct cay_usage *used, struct cay_error *err)
 {
     struct fake *f = self(p);
     LOCKED(f);
     int r = f->spare_destroy ? 0 : due_to_fail(f, err);
     struct cay_fake_box *b = find(f, id);
+    if (r == 0)
+        *used = (struct cay_usage){0};
     if (r == 0 && b) {
+        *used = (struct cay_usage){
+            .cpu_us = 3000, .memory_peak_bytes = 2 * CAY_MIB, .oom_kills = b->oom_kills};
         cay_fake_detach(&f->kept, &b->files, volume);
         drop(f, id);
     }

@@ -274,14 +274,25 @@ static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct
 }
 
 static int destroy(struct cay_provider *p, const char *id, const char *volume,
-                   struct cay_error *err)
+                   struct cay_usage *used, struct cay_error *err)
 {
+    struct cay_engine_entry end;
+    size_t len = 0;
     struct cay_native *n = (struct cay_native *)p;
     struct cay_engine_request rq = request(CAY_ENGINE_DESTROY, id);
     cay_str_copy(rq.volume, sizeof rq.volume, volume ? volume : "");
     rq.drop_volume = volume && !*volume;
     cay_pid1_forget(n, id);
-    return cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
+    int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, &end, sizeof end, &len, NULL, err);
+    if (r < 0)
+        return r;
+    *used = (struct cay_usage){0};
+    if (len == sizeof end) { /* else it was gone already */
+        used->cpu_us = end.cpu_us;
+        used->memory_peak_bytes = end.memory_peak_bytes;
+        used->oom_kills = end.oom_kills;
+    }
+    return 0;
 }
 
 static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
