@@ -78,6 +78,11 @@ void cay_api_error(const struct cay_req *req, const struct cay_error *err, struc
         cay_jw_str(w, "field", err->field);
     if (err->cause[0] && !is_ours(err->code))
         cay_jw_str(w, "cause", err->cause);
+    if (err->quota) {
+        cay_jw_str(w, "quota", err->quota);
+        cay_jw_real(w, "limit", err->limit);
+        cay_jw_real(w, "used", err->used);
+    }
     cay_jw_object_end(w);
     cay_jw_object_end(w);
     cay_jw_str(w, "detail", err->msg);

@@ -48,6 +48,7 @@ static void fill(struct cay_error *err, enum cay_err code, const char *name, con
     err->code = code;
     err->name = name;
     err->field[0] = err->cause[0] = 0;
+    err->quota = NULL;
     put(err->msg, sizeof err->msg, msg);
 }
 
@@ -79,6 +80,16 @@ int cay_fail_field(struct cay_error *err, const char *field, const char *fmt, ..
     va_end(args);
     put(err->field, sizeof err->field, aside);
     return CAY_ERR_INVALID;
+}
+
+int cay_fail_quota(struct cay_error *err, const char *quota, double limit, double used)
+{
+    int r = cay_fail_as(err, CAY_ERR_LIMIT, "QUOTA_EXCEEDED",
+                        "the quota of %s is %.15g, and %.15g of it are in use", quota, limit, used);
+    err->quota = quota;
+    err->limit = limit;
+    err->used = used;
+    return r;
 }
 
 int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...)

@@ -30,6 +30,9 @@ struct cay_error {
     char field[48];   /* the request field at fault, or empty */
     char msg[160];    /* what failed, as the caller knows it */
     char cause[320];  /* why, from below; empty when msg says it all */
+    /* Of a quota that is used up, in its own unit; NULL: it is something else. */
+    const char *quota;
+    double limit, used;
 };
 
 /* Each fills err and returns its code, so that `return cay_fail(…)` is the whole error path.
@@ -39,6 +42,8 @@ int cay_fail_as(struct cay_error *err, enum cay_err code, const char *name, cons
     CAY_PRINTF(4, 5);
 /* A field of the request is at fault: CAY_ERR_INVALID, VALIDATION_ERROR. */
 int cay_fail_field(struct cay_error *err, const char *field, const char *fmt, ...) CAY_PRINTF(3, 4);
+/* One more would pass a quota: CAY_ERR_LIMIT, QUOTA_EXCEEDED. */
+int cay_fail_quota(struct cay_error *err, const char *quota, double limit, double used);
 /* The cause is what errno says. */
 int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...) CAY_PRINTF(3, 4);
 int cay_wrap(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);

@@ -10,6 +10,9 @@
 #define SANDBOX_PREFIX "sb-"
 #define SNAPSHOT_PREFIX "sn-"
 #define VOLUME_PREFIX "vo-"
+#define ACCOUNT_PREFIX "ac-"
+#define TEAM_PREFIX "tm-"
+#define KEY_PREFIX "ky-"
 #define LETTERS 20 /* after each of these */
 #define EXEC_PREFIX "exec_"
 #define EXEC_CHARS 16
@@ -74,6 +77,21 @@ void cay_id_volume(char out[CAY_ID_SIZE], const char *sandbox_id)
     memcpy(out, VOLUME_PREFIX, strlen(VOLUME_PREFIX));
 }
 
+void cay_id_account(char out[CAY_ID_SIZE])
+{
+    make_id(out, ACCOUNT_PREFIX);
+}
+
+void cay_id_team(char out[CAY_ID_SIZE])
+{
+    make_id(out, TEAM_PREFIX);
+}
+
+void cay_id_key(char out[CAY_ID_SIZE])
+{
+    make_id(out, KEY_PREFIX);
+}
+
 void cay_id_hex(char *out, unsigned digits)
 {
     begin();
@@ -126,6 +144,11 @@ bool cay_id_is_snapshot(const char *s)
 bool cay_id_is_volume(const char *s)
 {
     return has_form(s, VOLUME_PREFIX, letters, LETTERS);
+}
+
+bool cay_id_is_team(const char *s)
+{
+    return has_form(s, TEAM_PREFIX, letters, LETTERS);
 }
 
 bool cay_id_is_execution(const char *s)

@@ -19,12 +19,6 @@ enum cay_body {
     CAY_BODY_STREAM,   /* the handler runs on the head alone: cay_resp_receive */
 };
 
-enum cay_scope {
-    CAY_SCOPE_NONE = 0, /* no token needed */
-    CAY_SCOPE_READ,
-    CAY_SCOPE_WRITE,
-};
-
 struct cay_route {
     const char *method;  /* NULL ends a table */
     const char *pattern; /* "/api/v1/sandbox/{id}/exec"; a literal wins over a parameter */

@@ -123,6 +123,20 @@
 #define CAY_STORE_FORGET 500                  /* rows removed in one step */
 #define CAY_STORE_CHECK_BYTES (256 * CAY_MIB) /* checked at every start up to this size */
 
+/* access */
+#define CAY_MAX_HOLDERS 10000       /* accounts, and teams, that a list shows */
+#define CAY_MAX_KEYS 1000           /* of one account, revoked ones too */
+#define CAY_MAX_MEMBERS 1000        /* of one team, and teams of one account */
+#define CAY_MAX_ACCOUNT_NAME 128    /* bytes; a JWT's subject as well */
+#define CAY_MAX_TOKEN (8 * CAY_KIB) /* of what is shown as Bearer */
+#define CAY_KEY_SECRET 64           /* hex digits: 256 random bits */
+#define CAY_KEYRING 4096            /* tokens that are remembered as verified */
+#define CAY_KEYRING_MS 10000        /* for so long */
+#define CAY_KEY_USED_MS 60000       /* last_used is written at most so often */
+#define CAY_SANDBOX_TOKEN_MS (60 * 60 * 1000LL)
+#define CAY_JWT_LEEWAY_S 30 /* between the issuer's clock and ours */
+#define CAY_JWT_KEY_MAX (16 * CAY_KIB)
+
 /* JSON */
 #define CAY_JSON_DEPTH 64
 #define CAY_JSON_VALUES (128 * CAY_KIB) /* in one document */

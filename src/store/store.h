@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of sandboxes, snapshots and volumes. One implementation per database; callers never touch
- * `ops`.
+/* Records of sandboxes, snapshots and volumes; access.h has those of accounts. One implementation
+ * per database; callers never touch `ops`.
  *
  * Any thread may call any entry. Failures are CAY_ERR_STORE unless the entry says otherwise. What
  * is read is copied into the caller's arena. There is no cache above this interface. */
@@ -10,6 +10,7 @@
 #include "model/config.h"
 #include "model/kept.h"
 #include "model/sandbox.h"
+#include "store/access.h"
 
 struct cay_store {
     const struct cay_store_ops *ops; /* first member of every store's own struct */
@@ -56,7 +57,9 @@ struct cay_store_ops {
     void (*close)(struct cay_store *s);
     /* Answers with something a person can read ("3.40.1, WAL"), or fails: for health. */
     int (*check)(struct cay_store *s, char *version, size_t size, struct cay_error *err);
-    /* A name that a living sandbox of the account has: CAY_ERR_CONFLICT, "NAME_TAKEN". */
+    const struct cay_access_ops *access; /* see access.h */
+    /* A name that a living sandbox of the account has: CAY_ERR_CONFLICT, "NAME_TAKEN". More than
+     * the account's quota: CAY_ERR_LIMIT, "QUOTA_EXCEEDED"; all that live count, also stopped. */
     int (*insert)(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
                   struct cay_error *err);
     /* Every mutable column and meta_data of the row, in one statement. CAY_ERR_NOT_FOUND. */

@@ -33,6 +33,11 @@ static int count_call(struct cay_store *s, struct cay_error *err)
     return left == 1 ? cay_fail(err, CAY_ERR_STORE, "the fake store fails as told") : 0;
 }
 
+struct cay_store *cay_store_fake_enter(struct cay_store *s, struct cay_error *err)
+{
+    return count_call(s, err) < 0 ? NULL : inner(s);
+}
+
 static void remove_dir(struct fake *f)
 {
     static const char *const names[] = {"cay.db", "cay.db-wal", "cay.db-shm", "cay.db.new"};
@@ -193,6 +198,7 @@ const struct cay_store_ops cay_store_fake = {
     .open = open_fake,
     .close = close_fake,
     .check = check,
+    .access = &cay_fake_access,
     .insert = insert,
     .update = update,
     .remove = remove_row,

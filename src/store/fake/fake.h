@@ -5,3 +5,7 @@
 
 /* The n-th call from now on fails with CAY_ERR_STORE and does nothing; 0: none does. */
 void cay_store_fake_fail_at(struct cay_store *s, int n);
+
+/* Between the files of this folder: counts the call; the store behind, or NULL when it fails. */
+struct cay_store *cay_store_fake_enter(struct cay_store *s, struct cay_error *err);
+extern const struct cay_access_ops cay_fake_access;

@@ -46,6 +46,35 @@ static const char *const steps[] = {
     "  expires_at INTEGER);"
     "CREATE INDEX kept_account ON kept (account_id, kind, created_at, seq);"
     "CREATE INDEX kept_due ON kept (expires_at) WHERE expires_at IS NOT NULL;",
+    /* 3: accounts and teams (holders), who belongs to a team, and keys. */
+    "CREATE TABLE holders ("
+    "  id TEXT NOT NULL PRIMARY KEY,"
+    "  kind TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  quota TEXT,"
+    "  created_at INTEGER NOT NULL,"
+    "  deleted_at INTEGER);"
+    "CREATE UNIQUE INDEX holders_name ON holders (name)"
+    "  WHERE kind = 'account' AND deleted_at IS NULL;"
+    "CREATE INDEX holders_kind ON holders (kind, created_at, id) WHERE deleted_at IS NULL;"
+    "CREATE TABLE members ("
+    "  team_id TEXT NOT NULL,"
+    "  account_id TEXT NOT NULL,"
+    "  role TEXT NOT NULL,"
+    "  added_at INTEGER NOT NULL,"
+    "  PRIMARY KEY (team_id, account_id)) WITHOUT ROWID;"
+    "CREATE INDEX members_account ON members (account_id);"
+    "CREATE TABLE api_keys ("
+    "  id TEXT NOT NULL PRIMARY KEY,"
+    "  account_id TEXT NOT NULL,"
+    "  name TEXT NOT NULL,"
+    "  hash TEXT NOT NULL UNIQUE,"
+    "  scopes INTEGER NOT NULL,"
+    "  created_at INTEGER NOT NULL,"
+    "  expires_at INTEGER,"
+    "  last_used_at INTEGER,"
+    "  revoked_at INTEGER);"
+    "CREATE INDEX api_keys_account ON api_keys (account_id, created_at);",
 };
 
 const int cay_migrations_count = CAY_COUNT(steps);

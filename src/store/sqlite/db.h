@@ -5,7 +5,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
-#define CAY_SQLITE_STATEMENTS 64
+#define CAY_SQLITE_STATEMENTS 88
 
 struct cay_sqlite_db {
     sqlite3 *db;

@@ -16,7 +16,7 @@ enum {
     KEPT_END,
 };
 
-_Static_assert(KEPT_END <= CAY_SQLITE_STATEMENTS, "room for all");
+_Static_assert(KEPT_END <= (int)CAY_SQLITE_ACCESS, "room for all");
 
 #define SELECT                                                                                     \
     "SELECT id, account_id, kind, status, sandbox_id, meta_data, created_at, updated_at,"          \

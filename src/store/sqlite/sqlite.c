@@ -123,6 +123,7 @@ const struct cay_store_ops cay_store_sqlite = {
     .open = open_store,
     .close = close_store,
     .check = check,
+    .access = &cay_sqlite_access,
     .insert = cay_sqlite_insert,
     .update = cay_sqlite_update,
     .remove = cay_sqlite_remove,

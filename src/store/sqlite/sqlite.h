@@ -59,12 +59,17 @@ int cay_sqlite_kept_all(struct cay_store *s, struct cay_arena *a, struct cay_kep
 int cay_sqlite_kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                         struct cay_kept_list *out, struct cay_error *err);
 
+extern const struct cay_access_ops cay_sqlite_access; /* access.c */
+/* Inside the transaction of an insert: may the account have this one too? */
+int cay_sqlite_check_quota(struct cay_sqlite_db *db, const struct cay_sandbox *sb,
+                           struct cay_error *err);
+
 /* All rows that the statement gives; resets it. */
 int cay_sqlite_rows(struct cay_sqlite_reader *r, sqlite3_stmt *s, struct cay_arena *a,
                     struct cay_sandbox_list *out, struct cay_error *err);
 
 /* Numbers of the readers' statements; list.c takes those from CAY_SQLITE_LIST on,
- * kept.c those from CAY_SQLITE_KEPT on, of the writer too. */
+ * kept.c and access.c those from CAY_SQLITE_KEPT and _ACCESS on, of the writer too. */
 enum {
     CAY_SQLITE_BY_ID,
     CAY_SQLITE_BY_NAME,
@@ -74,4 +79,5 @@ enum {
     CAY_SQLITE_CHECK,
     CAY_SQLITE_LIST = 8,
     CAY_SQLITE_KEPT = 56,
+    CAY_SQLITE_ACCESS = 64,
 };

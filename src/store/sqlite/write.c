@@ -98,11 +98,14 @@ static int run_insert(struct cay_sqlite_db *db, struct cay_sqlite_job *job, stru
 {
     sqlite3_stmt *s;
     int64_t seq;
-    int r = cay_sqlite_prepare(db, INSERT,
-                               "INSERT INTO sandboxes (id, account_id, name, status, meta_data,"
-                               " updated_at, expires_at, deleted_at, created_at)"
-                               " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING seq",
-                               &s, err);
+    int r = cay_sqlite_check_quota(db, job->sandbox, err);
+    if (r < 0)
+        return r;
+    r = cay_sqlite_prepare(db, INSERT,
+                           "INSERT INTO sandboxes (id, account_id, name, status, meta_data,"
+                           " updated_at, expires_at, deleted_at, created_at)"
+                           " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING seq",
+                           &s, err);
     if (r < 0)
         return r;
     bind_row(s, job);

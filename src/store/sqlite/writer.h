@@ -16,6 +16,7 @@ struct cay_sqlite_job {
     enum cay_durable durable;
     const struct cay_sandbox *sandbox;
     const struct cay_kept *kept;
+    const void *row; /* of access.c */
     const char *id;
     struct cay_buf meta;
     int64_t before_ms, changed;
