@@ -85,3 +85,36 @@ void cay_sha256_done(struct cay_sha256 *s, uint8_t out[32])
     for (int i = 0; i < 32; i++)
         out[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
 }
+
+void cay_sha256_hmac(const void *key, size_t key_len, const void *data, size_t len, uint8_t out[32])
+{
+    struct cay_sha256 s;
+    uint8_t block[sizeof s.block] = {0}, pad[sizeof block], inner[32];
+    if (key_len <= sizeof block) {
+        memcpy(block, key, key_len);
+    } else {
+        cay_sha256_init(&s);
+        cay_sha256_add(&s, key, key_len);
+        cay_sha256_done(&s, block);
+    }
+    for (size_t i = 0; i < sizeof pad; i++)
+        pad[i] = block[i] ^ 0x36;
+    cay_sha256_init(&s);
+    cay_sha256_add(&s, pad, sizeof pad);
+    cay_sha256_add(&s, data, len);
+    cay_sha256_done(&s, inner);
+    for (size_t i = 0; i < sizeof pad; i++)
+        pad[i] = block[i] ^ 0x5c;
+    cay_sha256_init(&s);
+    cay_sha256_add(&s, pad, sizeof pad);
+    cay_sha256_add(&s, inner, sizeof inner);
+    cay_sha256_done(&s, out);
+}
+
+bool cay_sha256_same(const uint8_t a[32], const uint8_t b[32])
+{
+    uint8_t differ = 0;
+    for (size_t i = 0; i < 32; i++)
+        differ |= a[i] ^ b[i];
+    return differ == 0;
+}

@@ -4,7 +4,9 @@
 #include "base/path.h"
 #include "core/keeper.h"
 #include "core/once.h"
+#include "core/secret.h"
 #include <string.h>
+#include <sys/random.h>
 #include <sys/sysinfo.h>
 
 #define EVENTS_MAX 8192
@@ -31,7 +33,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
 {
     struct cay_core *core = calloc(1, sizeof *core);
     (void)cfg, (void)err;
-    if (!core)
+    if (!core || getrandom(core->token_key, sizeof core->token_key, 0) < 0)
         abort();
     core->store = store;
     core->provider = provider;
@@ -41,6 +43,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     if (gethostname(core->server, sizeof core->server - 1) != 0)
         cay_str_copy(core->server, sizeof core->server, "localhost");
     cay_holds_init(&core->holds);
+    cay_keyring_init(&core->keyring);
     cay_oom_init(&core->oom);
     cay_settler_init(&core->settler);
     cay_maker_init(&core->maker);
@@ -91,6 +94,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     if (r == 0)
         r = cay_once_open(core, cfg->data_fd, err);
     if (r == 0)
+        r = cay_secret_open(cfg->data_fd, "token.key", core->token_key, err);
+    if (r == 0)
         r = cay_core_keep(core, err);
     if (r < 0) {
         cay_core_close(core);
@@ -118,6 +123,7 @@ void cay_core_close(struct cay_core *core)
     free_queue(core->events);
     cay_close_fd(&core->logs_fd);
     cay_oom_done(&core->oom);
+    cay_keyring_done(&core->keyring);
     cay_holds_done(&core->holds);
     pthread_mutex_destroy(&core->cache.lock);
     pthread_mutex_destroy(&core->lock);

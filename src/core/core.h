@@ -3,6 +3,7 @@
 #pragma once
 #include "core/cache.h"
 #include "core/hold.h"
+#include "core/keyring.h"
 #include "core/maker.h"
 #include "core/oom.h"
 #include "core/service.h"
@@ -17,7 +18,9 @@ struct cay_core {
     struct cay_provider *provider;
     struct cay_queue *events; /* deaths, pushed by the provider */
     int logs_fd;
-    uint8_t once_key[32]; /* see once.h */
+    uint8_t once_key[32];  /* see once.h */
+    uint8_t token_key[32]; /* that sandboxes' tokens are signed with */
+    struct cay_keyring keyring;
     char server[64];
     uint64_t host_memory_bytes;
     atomic_int slow;         /* operations that wait for a sandbox's grace, or copy for long */
@@ -47,8 +50,10 @@ struct cay_core {
     int64_t look_at_ms; /* monotonic: a pass out of turn; 0 when none is wanted */
 };
 
-/* The caller's row; the sentence a stranger reads is the same everywhere. */
-int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
+/* The row of the caller or of a team of his, where his role allows what the request does. This and
+ * its like for snapshots (kept.c) are where ownership is decided. The sentence a stranger reads is
+ * the same everywhere. */
+int cay_core_find(struct cay_core *core, const struct cay_account *owner, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* A path in a sandbox, as callers may name one. */
 int cay_core_check_path(const char *path, const char *field, struct cay_error *err);
@@ -57,6 +62,10 @@ int cay_core_check_files(const struct cay_exec_spec *spec, struct cay_error *err
 int cay_core_put_files(struct cay_core *core, const struct cay_account *owner, const char *id,
                        const struct cay_exec_spec *spec, struct cay_arena *a,
                        struct cay_error *err);
+/* What the store said belongs to somebody else, a sandbox or a snapshot: the team that has it, if
+ * he may do what he came for. CAY_ERR_FORBIDDEN. */
+int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       struct cay_arena *a, const char **team_out, struct cay_error *err);
 /* Execution as told by a log that is already open, facts of the host included. */
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,

@@ -256,6 +256,16 @@ void cay_core_answered(struct cay_core *core, const struct cay_sandbox *made, co
         cay_log_error(&err, "cannot keep the answer about sandbox %s", made->id);
 }
 
+/* A team's sandbox is the team's, whoever made it. */
+static int for_whom(struct cay_core *core, const struct cay_account *owner, struct cay_spec *wanted,
+                    struct cay_account *as, struct cay_error *err)
+{
+    int r = cay_core_as_team(core, owner, wanted->team_id, CAY_ROLE_MEMBER, as, err);
+    if (r == 0 && cay_id_is_team(as->id))
+        wanted->team_id = as->id;
+    return r;
+}
+
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err)
@@ -264,15 +274,18 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     CAY_AUTO_HOLD struct cay_hold turn = {0};
     CAY_CLEANUP(cay_making_undo) struct cay_making m = {0};
     struct cay_spec wanted = *spec;
-    bool found;
-    int r = find_first(core, owner, spec, &turn, a, out, &found, err);
+    struct cay_account as;
+    bool found = false;
+    int r = for_whom(core, owner, &wanted, &as, err);
+    if (r == 0)
+        r = find_first(core, &as, spec, &turn, a, out, &found, err);
     if (r < 0 || found)
         return r;
     r = wanted.from ? cay_core_copy_begin(core, &copies, err) : 0;
     if (r == 0 && wanted.from)
         r = cay_core_use_snapshot(core, owner, &wanted, a, err);
     if (r == 0)
-        r = cay_making_begin(&m, core, owner, &wanted, err);
+        r = cay_making_begin(&m, core, &as, &wanted, err);
     if (r == 0)
         r = cay_making_end(&m, CAY_NOW, err);
     if (r == 0)
@@ -288,16 +301,19 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
     struct cay_sandbox sb;
     struct cay_spec wanted = *spec;
     char made_up[CAY_MAX_NAME + 1];
-    bool found;
-    int r = find_first(core, owner, spec, &turn, a, out, &found, err);
+    struct cay_account as;
+    bool found = false;
+    int r = for_whom(core, owner, &wanted, &as, err);
+    if (r == 0)
+        r = find_first(core, &as, spec, &turn, a, out, &found, err);
     if (r < 0 || found)
         return r;
     r = wanted.from ? cay_core_use_snapshot(core, owner, &wanted, a, err) : 0;
     if (r == 0)
-        r = prepare(core, owner, &wanted, &sb, err);
+        r = prepare(core, &as, &wanted, &sb, err);
     if (r < 0)
         return r;
-    struct cay_maker_job *job = cay_maker_reserve(core, sb.id, owner->id, err);
+    struct cay_maker_job *job = cay_maker_reserve(core, sb.id, as.id, err);
     if (!job)
         return err->code;
     sb.answered = true;

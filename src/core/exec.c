@@ -85,7 +85,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     struct cay_sandbox sb;
     char exec_id[CAY_ID_SIZE];
     bool found = false;
-    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    int r = cay_core_find(core, owner, id, a, &sb, err);
     if (r == 0)
         r = cay_validate_exec(spec, err);
     if (r == 0)
@@ -122,7 +122,7 @@ static int open_log(struct cay_core *core, const struct cay_account *owner, cons
                     const char *exec_id, struct cay_arena *a, struct cay_sandbox *sb, int *fd_out,
                     struct cay_error *err)
 {
-    int r = cay_core_find(core, owner->id, id, a, sb, err);
+    int r = cay_core_find(core, owner, id, a, sb, err);
     if (r < 0)
         return r;
     if (!cay_id_is_execution(exec_id))
@@ -159,7 +159,7 @@ int cay_core_executions(struct cay_core *core, const struct cay_account *owner, 
     struct cay_sandbox sb;
     struct cay_strs ids;
     struct cay_error ignored; /* a log that goes while we list is simply not in the list */
-    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    int r = cay_core_find(core, owner, id, a, &sb, err);
     if (r == 0)
         r = cay_log_list(core->logs_fd, sb.id, a, &ids, err);
     if (r < 0)

@@ -160,7 +160,7 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
     CAY_CLEANUP(close_pipes) struct cay_file_pipes theirs = {-1, -1, -1};
     CAY_CLEANUP(close_ends) struct cay_file_ends ours = {-1, -1, -1};
     struct cay_sandbox sb;
-    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    int r = cay_core_find(core, owner, id, a, &sb, err);
     if (r == 0)
         r = check(rq, &sb, err);
     if (r == 0)

@@ -90,6 +90,10 @@ static int check(const struct cay_spec *spec, const struct cay_sandbox *source, 
     if (strcmp(spec->image, source->spec.image) != 0)
         return cay_fail_field(err, "dockerImage", "a fork has its source's image, %s",
                               source->spec.image);
+    if (strcmp(source->account_id, CAY_LOCAL_ACCOUNT) != 0 &&
+        strcmp(spec->team_id ? spec->team_id : "",
+               source->spec.team_id ? source->spec.team_id : "") != 0)
+        return cay_fail_field(err, "teamId", "a fork belongs to whom its source does");
     if (spec->volume && count > 1)
         return cay_fail_field(err, "volume", "one writer at a time: a volume cannot go to several");
     return 0;
@@ -128,6 +132,7 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_spec wanted = *spec;
     struct cay_sandbox source;
+    struct cay_account whose = *owner;
     int r = cay_core_copy_begin(core, &copies, err);
     if (r == 0)
         r = cay_core_share(core, owner, id, a, &hold, &source, err);
@@ -136,7 +141,8 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
     if (r < 0)
         return r;
     wanted.from = cay_arena_strdup(a, source.id); /* it goes out with the forks */
-    return fork_all(core, owner, &wanted, count, a, out, err);
+    whose.id = source.account_id;
+    return fork_all(core, &whose, &wanted, count, a, out, err);
 }
 
 int cay_core_share(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -144,11 +150,11 @@ int cay_core_share(struct cay_core *core, const struct cay_account *owner, const
                    struct cay_error *err)
 {
     struct cay_sandbox sb;
-    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    int r = cay_core_find(core, owner, id, a, &sb, err);
     if (r == 0)
         r = cay_hold_share(&core->holds, sb.id, hold, err);
     if (r == 0)
-        r = cay_core_find(core, owner->id, sb.id, a, out, err);
+        r = cay_core_find(core, owner, sb.id, a, out, err);
     if (r == 0)
         r = cay_state_apply(&out->state, CAY_COPY, err);
     return r;

@@ -37,6 +37,20 @@ static int find(struct cay_core *core, const char *account_id, enum cay_kept_kin
     return r;
 }
 
+/* The caller's, or a team's of his. A volume that is used is not looked for so: it and its sandbox
+ * have one owner. */
+static int find_for(struct cay_core *core, const struct cay_account *owner, enum cay_kept_kind kind,
+                    const char *id, struct cay_arena *a, struct cay_kept *out,
+                    struct cay_error *err)
+{
+    struct cay_error refused;
+    const char *team;
+    int r = find(core, owner->id, kind, id, a, out, err);
+    if (r == CAY_ERR_FORBIDDEN && cay_core_find_team(core, owner, id, a, &team, &refused) == 0)
+        return find(core, team, kind, id, a, out, err);
+    return r;
+}
+
 static int put(struct cay_core *core, struct cay_kept *kept, enum cay_durable durable,
                struct cay_error *err)
 {
@@ -48,7 +62,7 @@ int cay_core_use_snapshot(struct cay_core *core, const struct cay_account *owner
                           struct cay_spec *spec, struct cay_arena *a, struct cay_error *err)
 {
     struct cay_kept kept;
-    int r = find(core, owner->id, CAY_SNAPSHOT, spec->from, a, &kept, err);
+    int r = find_for(core, owner, CAY_SNAPSHOT, spec->from, a, &kept, err);
     if (r < 0)
         return at_field(r, "source", err);
     if (spec->image && strcmp(spec->image, kept.image) != 0)
@@ -213,7 +227,7 @@ int cay_core_snapshot(struct cay_core *core, const struct cay_account *owner, co
 int cay_core_kept(struct cay_core *core, const struct cay_account *owner, enum cay_kept_kind kind,
                   const char *id, struct cay_arena *a, struct cay_kept *out, struct cay_error *err)
 {
-    return find(core, owner->id, kind, id, a, out, err);
+    return find_for(core, owner, kind, id, a, out, err);
 }
 
 int cay_core_kept_list(struct cay_core *core, const struct cay_account *owner,
@@ -244,10 +258,10 @@ int cay_core_kept_delete(struct cay_core *core, const struct cay_account *owner,
                          struct cay_kept *out, struct cay_error *err)
 {
     CAY_AUTO_HOLD struct cay_hold hold = {0};
-    int r = find(core, owner->id, kind, id, a, out, err);
+    int r = find_for(core, owner, kind, id, a, out, err);
     if (r == 0)
         r = cay_hold_wait(&core->holds, id, &hold, err); /* who makes a sandbox of it goes first */
-    return r < 0 ? r : drop(core, owner->id, kind, id, a, out, err);
+    return r < 0 ? r : drop(core, out->account_id, kind, id, a, out, err);
 }
 
 void cay_core_expire_kept(struct cay_core *core, int64_t now_ms)

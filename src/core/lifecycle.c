@@ -13,10 +13,14 @@
 #include "model/limits.h"
 #include <string.h>
 
-int cay_core_find(struct cay_core *core, const char *account_id, const char *id,
+int cay_core_find(struct cay_core *core, const struct cay_account *owner, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
 {
-    int r = cay_store_get(core->store, account_id, id, a, out, err);
+    struct cay_error refused;
+    const char *team;
+    int r = cay_store_get(core->store, owner->id, id, a, out, err);
+    if (r == CAY_ERR_FORBIDDEN && cay_core_find_team(core, owner, id, a, &team, &refused) == 0)
+        r = cay_store_get(core->store, team, id, a, out, err);
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail(err, r, "sandbox not found");
     if (r == CAY_ERR_FORBIDDEN)
@@ -29,11 +33,11 @@ static int find_and_hold(struct cay_core *core, const struct cay_account *owner,
                          struct cay_error *err)
 {
     struct cay_sandbox sb;
-    int r = cay_core_find(core, owner->id, id, a, &sb, err);
+    int r = cay_core_find(core, owner, id, a, &sb, err);
     if (r == 0)
         r = cay_hold_wait(&core->holds, sb.id, hold, err);
     if (r == 0)
-        r = cay_core_find(core, owner->id, sb.id, a, out, err);
+        r = cay_core_find(core, owner, sb.id, a, out, err);
     return r;
 }
 
@@ -49,7 +53,7 @@ void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durab
 int cay_core_get(struct cay_core *core, const struct cay_account *owner, const char *id,
                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
 {
-    return cay_core_find(core, owner->id, id, a, out, err);
+    return cay_core_find(core, owner, id, a, out, err);
 }
 
 int cay_core_gone(const char *verb, const char *id, int r, struct cay_error *err)
@@ -144,7 +148,7 @@ int cay_core_resume(struct cay_core *core, const struct cay_account *owner, cons
 int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
 {
-    int r = cay_core_find(core, owner->id, id, a, out, err);
+    int r = cay_core_find(core, owner, id, a, out, err);
     if (r == 0 && out->state == CAY_STOPPED && out->spec.persistent)
         r = cay_core_start(core, owner, out->id, a, out, err);
     return r;

@@ -56,7 +56,13 @@ int cay_core_list(struct cay_core *core, const struct cay_account *owner,
                   struct cay_core_filter *filter, struct cay_arena *a, struct cay_sandbox_list *out,
                   struct cay_error *err)
 {
-    filter->row.account_id = owner->id;
+    struct cay_account as;
+    int r = cay_core_as_team(core, owner, filter->team_id, CAY_ROLE_VIEWER, &as, err);
+    if (r < 0)
+        return r;
+    filter->row.account_id = as.id;
+    if (as.id == filter->team_id)
+        filter->team_id = NULL; /* all that is the team's */
     if (filter->team_id || filter->tags.count > 0)
         return list_by_hand(core, filter, a, out, err);
     return cay_store_list(core->store, &filter->row, a, out, err);

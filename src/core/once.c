@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/once.h"
-#include "base/path.h"
 #include "base/sha256.h"
+#include "core/secret.h"
 #include <string.h>
-#include <sys/random.h>
 
 #define FILE_NAME "once.key"
 
 int cay_once_open(struct cay_core *core, int data_fd, struct cay_error *err)
 {
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    char *text;
-    size_t len;
-    int r = cay_path_read(data_fd, FILE_NAME, sizeof core->once_key, &a, &text, &len, err);
-    if (r == CAY_ERR_NOT_FOUND &&
-        getrandom(core->once_key, sizeof core->once_key, 0) != sizeof core->once_key)
-        return cay_fail_errno(err, CAY_ERR_INTERNAL, "no random bytes");
-    if (r == CAY_ERR_NOT_FOUND)
-        return cay_path_replace(data_fd, FILE_NAME, core->once_key, sizeof core->once_key, 0600,
-                                err);
-    if (r == 0 && len != sizeof core->once_key)
-        r = cay_fail(err, CAY_ERR_STORE, FILE_NAME " is damaged");
-    if (r == 0)
-        memcpy(core->once_key, text, len);
-    return r;
+    return cay_secret_open(data_fd, FILE_NAME, core->once_key, err);
 }
 
 /* Each part with its end, so that no two lists of parts are the same bytes. The secret goes in at

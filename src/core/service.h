@@ -5,6 +5,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/error.h"
+#include "core/access.h"
 #include "log/record.h"
 #include "model/account.h"
 #include "model/config.h"

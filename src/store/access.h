@@ -29,8 +29,9 @@ enum cay_key_time { CAY_KEY_USED, CAY_KEY_REVOKED };
  * CAY_MAX_KEYS and CAY_MAX_MEMBERS long. */
 struct cay_access_ops {
     /* Makes the row, or replaces the one with that id. A name that another account has:
-     * CAY_ERR_CONFLICT, "NAME_TAKEN". Who is deleted is not found any more, nor his keys; a team
-     * takes its members along. */
+     * CAY_ERR_CONFLICT, "NAME_TAKEN". Who is deleted is not found any more, nor his keys, and gets
+     * no sandboxes; a team takes its members along. With sandboxes that live: CAY_ERR_CONFLICT,
+     * "ACCOUNT_IN_USE". */
     int (*holder_put)(struct cay_store *s, const struct cay_holder *holder, struct cay_error *err);
     /* By id, or by the name of an account. CAY_ERR_NOT_FOUND. */
     int (*holder_get)(struct cay_store *s, const char *id_or_name, struct cay_arena *a,

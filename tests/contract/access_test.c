@@ -241,6 +241,14 @@ static void quotas(struct cay_store *s, const char *store)
     CHECK("used", err.used == 5.0);
     sb.spec.cpu_milli = 500;
     CHECK_EQ("what fits exactly", cay_store_insert(s, &sb, CAY_NOW, &err), 0);
+    alice.deleted_at_ms = 7000;
+    CHECK_EQ("not while it has any", cay_store_holder_put(s, &alice, &err), CAY_ERR_CONFLICT);
+    CHECK_STR("says so", cay_error_name(&err), "ACCOUNT_IN_USE");
+    struct cay_holder bob = put_holder(s, false, "bob");
+    bob.deleted_at_ms = 7000;
+    CHECK_EQ("who has none may go", cay_store_holder_put(s, &bob, &err), 0);
+    sb = sandbox(bob.id, "late");
+    CHECK_EQ("and gets none", cay_store_insert(s, &sb, CAY_NOW, &err), CAY_ERR_FORBIDDEN);
     sb = sandbox("local", "free");
     CHECK_EQ("others have none", cay_store_insert(s, &sb, CAY_NOW, &err), 0);
     pthread_mutex_destroy(&rush.lock);

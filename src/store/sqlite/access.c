@@ -126,16 +126,18 @@ static int find_quota(struct cay_sqlite_db *db, const char *account_id, struct c
                       bool *found, struct cay_error *err)
 {
     sqlite3_stmt *s;
-    int r = cay_sqlite_prepare(
-        db, QUOTA, "SELECT quota FROM holders WHERE id = ?1 AND quota IS NOT NULL", &s, err);
+    int r = cay_sqlite_prepare(db, QUOTA, "SELECT quota, deleted_at FROM holders WHERE id = ?1", &s,
+                               err);
     if (r < 0)
         return r;
     bind_text(s, 1, account_id);
     int step = sqlite3_step(s);
-    *found = step == SQLITE_ROW;
-    if (*found)
+    *found = step == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL;
+    if (step == SQLITE_ROW && sqlite3_column_type(s, 1) != SQLITE_NULL)
+        r = cay_fail(err, CAY_ERR_FORBIDDEN, "account %s is deleted", account_id);
+    else if (*found)
         r = read_quota((const char *)sqlite3_column_text(s, 0), out, err);
-    else if (step != SQLITE_DONE)
+    else if (step != SQLITE_ROW && step != SQLITE_DONE)
         r = cay_sqlite_fail(db, err, "the database cannot be read");
     cay_sqlite_reset(s);
     return r;
@@ -183,11 +185,18 @@ static int write_row(struct cay_store *s, struct cay_sqlite_job *job, struct cay
     return cay_sqlite_writer_do(&((struct cay_sqlite_store *)s)->writer, job, err);
 }
 
-static int clear_members(struct cay_sqlite_db *db, const char *id, struct cay_error *err)
+/* What goes with one who is deleted. */
+static int let_go(struct cay_sqlite_db *db, const char *id, struct cay_error *err)
 {
+    struct cay_quota used;
     sqlite3_stmt *s;
-    int r = cay_sqlite_prepare(
-        db, MEMBER_CLEAR, "DELETE FROM members WHERE team_id = ?1 OR account_id = ?1", &s, err);
+    int r = read_usage(db, id, &used, err);
+    if (r == 0 && used.at[CAY_QUOTA_SANDBOXES] > 0)
+        r = cay_fail_as(err, CAY_ERR_CONFLICT, "ACCOUNT_IN_USE", "it has %lld sandboxes",
+                        (long long)used.at[CAY_QUOTA_SANDBOXES]);
+    if (r == 0)
+        r = cay_sqlite_prepare(
+            db, MEMBER_CLEAR, "DELETE FROM members WHERE team_id = ?1 OR account_id = ?1", &s, err);
     if (r < 0)
         return r;
     bind_text(s, 1, id);
@@ -216,7 +225,7 @@ static int run_holder(struct cay_sqlite_db *db, struct cay_sqlite_job *job, stru
     if (r < 0 && sqlite3_errcode(db->db) == SQLITE_CONSTRAINT)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "NAME_TAKEN",
                            "an account named %s exists already", h->name);
-    return r == 0 && h->deleted_at_ms > 0 ? clear_members(db, h->id, err) : r;
+    return r == 0 && h->deleted_at_ms > 0 ? let_go(db, h->id, err) : r;
 }
 
 static int holder_put(struct cay_store *s, const struct cay_holder *holder, struct cay_error *err)
