@@ -207,14 +207,15 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
     int r = check_trees(rq, err);
     if (r < 0)
         return r;
-    bool works = up || (d->spawner_count == 0 && rq->op >= CAY_ENGINE_SNAPSHOT);
-    if (!works)
-        return 0;
-    if (d->broken.code) {
+    /* Who never looked around knows of nothing, and must not say that nothing is there. */
+    bool blind = !d->adopted && rq->op != CAY_ENGINE_HELLO && rq->op != CAY_ENGINE_EVENTS;
+    if (d->broken.code && (up || blind)) {
         *err = d->broken;
         err->code = CAY_ERR_UNAVAILABLE;
         return err->code;
     }
+    if (!up)
+        return 0;
     if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image && !*rq->other) ||
         rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES ||
         rq->disk_bytes < (uint64_t)CAY_MIN_DISK_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
@@ -394,6 +395,7 @@ static void open_shop(struct cay_dispatcher *d)
         return;
     }
     cay_adopt_all(d);
+    d->adopted = true;
     if (d->engine.cfg->closing) {
         cay_dispatcher_open_doors(d);
         return;

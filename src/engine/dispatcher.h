@@ -99,6 +99,7 @@ struct cay_dispatcher {
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
     int down_client;         /* waits until nothing is left; -1 none */
+    bool adopted;            /* what an earlier engine left is known */
     bool open;               /* clients are let in */
     bool stop;
 };
