@@ -9,6 +9,7 @@
 #include "init/user.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -72,6 +73,14 @@ static bool are_pipes(const int *fds, unsigned count)
     return true;
 }
 
+/* Nobody reads the answer: we stood still for too long to be waited for, and whoever asked was told
+ * that it failed. So it must not be done. */
+static bool was_given_up(int out)
+{
+    struct pollfd p = {.fd = out};
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLERR);
+}
+
 struct cay_init_reply cay_file_start(struct cay_init *in, const struct cay_init_request *req,
                                      const int *fds)
 {
@@ -80,7 +89,7 @@ struct cay_init_reply cay_file_start(struct cay_init *in, const struct cay_init_
     struct cay_file_call *free_call = NULL;
     if (in->stopping)
         return (struct cay_init_reply){.result = CAY_INIT_STOPPING};
-    if (!are_pipes(fds, 1U + has_in + has_end) || !in->has_file)
+    if (!are_pipes(fds, 1U + has_in + has_end) || !in->has_file || was_given_up(p.out))
         return (struct cay_init_reply){.result = CAY_INIT_BAD_REQUEST, .error = EBADF};
     for (size_t i = 0; i < CAY_MAX_FILE_CALLS; i++)
         if (!in->files[i].pid)

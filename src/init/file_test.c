@@ -81,6 +81,37 @@ TEST(init_starts_cay_file)
     sut_end(&s);
 }
 
+/* What stood in line while the sandbox stood still. */
+TEST(init_does_no_file_work_that_was_given_up)
+{
+    CAY_AUTO_BUF struct cay_buf b = {0};
+    const struct cay_file_request rq = {.op = CAY_FILE_MKDIR, .path = "/tmp/cay-given-up"};
+    struct cay_init_reply reply;
+    struct sut s;
+    int answer[2];
+    if (!sut_begin(&s))
+        return;
+    add(&b, "root");
+    struct cay_init_request req = {.version = CAY_INIT_VERSION,
+                                   .op = CAY_INIT_FILE,
+                                   .argc = cay_file_encode(&rq, &b),
+                                   .timeout_ms = 10000};
+    req.strings_len = (uint32_t)b.len;
+    CHECK("pipe", pipe2(answer, O_CLOEXEC) == 0);
+    (void)close(answer[0]);
+    CHECK("sent", sut_send_raw(s.conn, &req, sizeof req, b.data, b.len, &answer[1], 1));
+    (void)close(answer[1]);
+    CHECK_EQ("refused", sut_receive(s.conn, &reply, NULL, 0), CAY_INIT_BAD_REQUEST);
+    struct sut_job j = {.script =
+                            "test -e /tmp/cay-given-up && rmdir /tmp/cay-given-up && echo made"};
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CHECK_EQ("exec", sut_start(&s, &j), CAY_INIT_OK);
+    (void)sut_await(&j, NULL, &a);
+    CHECK_STR("nothing was made", sut_output(&j, CAY_RECORD_STDOUT, &a), "");
+    cay_close_fd(&j.log_fd);
+    sut_end(&s);
+}
+
 /* As many as there may be wait for data that does not come; then their time is over. */
 TEST(init_bounds_cay_file)
 {
