@@ -242,6 +242,53 @@ def test_logs_tail_then_follow(client):
     assert got == b"line 8\nline 9\nmore\n"
 
 
+def read_logs(client, name, last=None, stop=lambda text: False, **query):
+    """Events from there on, until `stop` or the end: [(stream, bytes)], and the last id."""
+    got, headers = [], {"Last-Event-ID": last} if last else None
+    with client.events("GET", f"/sandbox/{name}/logs", query={"follow": "true", **query}, headers=headers) as stream:
+        for event in stream.events():
+            last = event.id
+            if event.name in ("stdout", "stderr"):
+                got.append((event.name, event.bytes()))
+            if event.name == "exit" or stop(b"".join(data for _, data in got)):
+                break
+    return got, last
+
+
+def test_logs_last_100_lines_then_live_however_often_one_comes_again(client):
+    """As document 000 has it: history, then live, stdout and stderr told apart, nothing lost, nothing twice."""
+    script = (f"({numbered(300)}); while [ ! -e /workspace/go ]; do sleep 0.05; done; i=0; "
+              "while [ $i -lt 50 ]; do echo out $i; echo err $i >&2; i=$((i+1)); sleep 0.01; done")
+    client.create("often", startCommand=script)
+    until(lambda: client.get("/sandbox/often/logs").json()["logs"].count("\n") == 300, "the history")
+    got, last = read_logs(client, "often", tail=100, stop=lambda text: text.count(b"\n") >= 100)
+    client.sh("often", "touch /workspace/go")
+    rounds = 0
+    while not b"".join(d for s, d in got if s == "stderr").endswith(b"err 49\n"):
+        more, last = read_logs(client, "often", last, lambda text: len(text) > 40, tail=100)
+        got, rounds = got + more, rounds + 1
+    out = b"".join(data for stream, data in got if stream == "stdout")
+    assert out == b"".join(lines(300).splitlines(True)[-100:]) + b"".join(b"out %d\n" % i for i in range(50))
+    assert b"".join(d for s, d in got if s == "stderr") == b"".join(b"err %d\n" % i for i in range(50))
+    assert rounds > 3
+
+
+def test_logs_go_on_over_a_new_start_of_the_sandbox(client):
+    """The rest of the old run comes first, then the new one from its beginning."""
+    client.create("again", startCommand="echo run $$; read x < /dev/zero; sleep 1000", persistent=True)
+    first, last = read_logs(client, "again", stop=lambda text: text.endswith(b"\n"))
+    assert client.post("/sandbox/again/stop", {"graceMs": 0}).status == 200
+    assert client.post("/sandbox/again/start").status == 200
+    rest, last = read_logs(client, "again", last)
+    assert rest == [], "nothing twice"
+    second, last = read_logs(client, "again", last, lambda text: text.endswith(b"\n"))
+    assert [s for s, _ in first + second] == ["stdout", "stdout"]
+    assert b"".join(d for _, d in second).startswith(b"run ")
+    for bad in ("x", "4096", "exec_0000000000000000", "exec_zz:0", "exec_0000000000000000:x"):
+        answer = client.request("GET", "/sandbox/again/logs", query={"follow": "true"}, headers={"Last-Event-ID": bad})
+        assert (answer.status, answer.error["details"]["field"]) == (400, "Last-Event-ID"), bad
+
+
 def test_logs_without_a_start_command(client, box):
     assert client.get("/sandbox/box/logs").json()["logs"] == ""
 

@@ -2,6 +2,8 @@
 /* /api/v1: the log of the start command. */
 #include "api/v1/v1.h"
 #include "model/limits.h"
+#include <string.h>
+#include <sys/stat.h>
 
 struct logs_query {
     int64_t tail; /* lines; -1 all */
@@ -27,9 +29,36 @@ static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_v1_pl
     return 0;
 }
 
+/* Where a reader goes on that was cut off: "exec_…:4096". A sandbox that was started again has a
+ * new start command; what is left of the old one's log comes first. */
+static int go_on(struct cay_req *req, const struct cay_sandbox *sb, const char *last,
+                 struct cay_execution *ex, int *fd, struct cay_v1_follow *how,
+                 struct cay_error *err)
+{
+    char exec_id[CAY_ID_SIZE];
+    const char *colon = strchr(last, ':');
+    size_t len = colon ? (size_t)(colon - last) : sizeof exec_id;
+    struct stat st;
+    if (len < sizeof exec_id)
+        cay_str_copy(exec_id, len + 1, last);
+    if (len >= sizeof exec_id || !cay_id_is_execution(exec_id) ||
+        !cay_v1_place_parse(colon + 1, &how->from))
+        return cay_fail_field(err, "Last-Event-ID", "this is no id that an event carried");
+    int r = cay_core_execution(req->core, req->owner, sb->id, exec_id, req->arena, ex, fd, err);
+    if (r == CAY_ERR_NOT_FOUND ||
+        (r == 0 && strcmp(exec_id, sb->start_exec) != 0 && fstat(*fd, &st) == 0 &&
+         (uint64_t)st.st_size <= how->from.offset)) {
+        cay_close_fd(fd);
+        how->from = (struct cay_v1_place){0};
+        r = cay_core_execution(req->core, req->owner, sb->id, sb->start_exec, req->arena, ex, fd,
+                               err);
+    }
+    return r < 0 ? r : cay_v1_check_place(*fd, &how->from, err);
+}
+
 static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_follow how = {.form = cay_v1_form_of(req)};
+    struct cay_v1_follow how = {.form = cay_v1_form_of(req), .named = true};
     struct logs_query q = {.tail = -1, .follow = how.form != CAY_V1_TEXT};
     const char *last = cay_req_header(req, "last-event-id");
     CAY_AUTO_FD int fd = -1;
@@ -49,12 +78,13 @@ static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
         cay_resp_text(resp, 200, cay_v1_form_type(how.form), "", 0);
         return 0;
     }
-    r = cay_core_execution(req->core, req->owner, sb.id, sb.start_exec, req->arena, &ex, &fd, err);
+    bool again = last && last[0] && how.form == CAY_V1_SSE;
+    r = again ? go_on(req, &sb, last, &ex, &fd, &how, err)
+              : cay_core_execution(req->core, req->owner, sb.id, sb.start_exec, req->arena, &ex,
+                                   &fd, err);
     if (r < 0)
         return r;
-    if (last && last[0] && !cay_v1_place_parse(last, &how.from))
-        return cay_fail_field(err, "Last-Event-ID", "this is no id that an event carried");
-    if (!(last && last[0]) && q.tail >= 0)
+    if (!again && q.tail >= 0)
         cay_v1_tail(fd, q.tail, &how.from);
     if (how.form == CAY_V1_TEXT)
         return answer_text(resp, fd, &how.from);

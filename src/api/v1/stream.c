@@ -82,7 +82,8 @@ static void begin_event(struct follow *f, struct cay_buf *out, const char *type,
     f->json.len = 0;
     *w = (struct cay_json_writer){.buf = f->how.form == CAY_V1_SOCKET ? &f->json : out};
     if (f->how.form == CAY_V1_SSE)
-        cay_buf_addf(out, "id: %s\nevent: %s\ndata: ", place, type);
+        cay_buf_addf(out, "id: %s%s%s\nevent: %s\ndata: ", f->how.named ? f->exec_id : "",
+                     f->how.named ? ":" : "", place, type);
     cay_jw_object(w, NULL);
     if (f->how.form == CAY_V1_SSE)
         return;

@@ -61,6 +61,7 @@ const char *cay_v1_form_type(enum cay_v1_form form);
 struct cay_v1_follow {
     enum cay_v1_form form;
     bool follow;               /* until it ends, not only what is there */
+    bool named;                /* an event's id begins with the execution's, and a colon */
     enum cay_record_kind only; /* CAY_RECORD_PAD: both streams */
     struct cay_v1_place from;
 };
