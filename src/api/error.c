@@ -66,7 +66,8 @@ static void add_headers(const struct cay_req *req, const struct cay_error *err,
 void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp)
 {
     int status = cay_api_status(err);
-    if (status >= 500 && err->code != CAY_ERR_UNSUPPORTED)
+    bool callers = err->code == CAY_ERR_UNSUPPORTED || err->code == CAY_ERR_CONFLICT;
+    if (status >= 500 && !callers)
         cay_log_error(err, "%s %s failed, request %s", req->method, req->path, req->request_id);
     struct cay_json_writer *w = cay_resp_json(resp, status);
     cay_jw_object(w, NULL);

@@ -202,7 +202,7 @@ static const struct {
     [CAY_FILE_READ_ONLY] = {CAY_ERR_FORBIDDEN, "READ_ONLY", "path", "this cannot be written to"},
     [CAY_FILE_EXISTS] = {CAY_ERR_CONFLICT, "EXISTS", "path", "there is something already"},
     [CAY_FILE_NOT_EMPTY] = {CAY_ERR_CONFLICT, "NOT_EMPTY", "path", "the directory is not empty"},
-    [CAY_FILE_NO_SPACE] = {CAY_ERR_LIMIT, "NO_SPACE", "", "the sandbox's disk is full"},
+    [CAY_FILE_NO_SPACE] = {CAY_ERR_CONFLICT, "NO_SPACE", "", "the sandbox's disk is full"},
     [CAY_FILE_TOO_LARGE] = {CAY_ERR_TOO_LARGE, "TOO_LARGE", "",
                             "this is more than the sandbox may hold"},
     [CAY_FILE_LOOP] = {CAY_ERR_INVALID, "LOOP", "path", "too many links lead in a circle"},

@@ -226,6 +226,24 @@ TEST(archive_stays_inside)
           access(try_path("into-12/dev"), F_OK) < 0 && access(try_path("into-12/fifo"), F_OK) < 0);
 }
 
+TEST(archive_owns_nothing_when_it_is_plain)
+{
+    CAY_AUTO_BUF struct cay_buf tar = {0};
+    struct stat st = {0};
+    add(&tar, '0', "suid", "", "x", 06755);
+    end(&tar);
+    for (int plain = 0; plain < 2; plain++) {
+        AUTO_TRIED struct tried t =
+            try_file((struct cay_file_request){.op = CAY_FILE_UNPACK,
+                                               .path = plain ? "p" : "q",
+                                               .flags = plain ? CAY_FILE_PLAIN : 0},
+                     &(struct try_input){tar.data, tar.len, false});
+        CHECK_EQ("unpacked", t.reply.code, 0);
+        CHECK_EQ("there", stat(try_path(plain ? "p/suid" : "q/suid"), &st), 0);
+        CHECK_EQ("its mode", st.st_mode & 07777, plain ? 0755 : 06755);
+    }
+}
+
 TEST(archive_is_bounded)
 {
     CAY_AUTO_BUF struct cay_buf tar = {0};

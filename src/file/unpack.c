@@ -20,7 +20,8 @@ struct unpack {
     struct cay_tar tar;
     struct cay_tar_entry entry;
     int top_fd;
-    bool is_root;
+    bool sets_owner;
+    mode_t mode_mask;
     int dir_fd; /* of the last entry: most have the same */
     char dir[CAY_MAX_PATH + 1];
     struct {
@@ -118,7 +119,7 @@ static enum cay_file_code enter(struct unpack *u, const char *path, const char *
 static void set_owner(const struct unpack *u, const char *name)
 {
     const struct cay_tar_entry *e = &u->entry;
-    if (u->is_root && e->uid < 65535 && e->gid < 65535)
+    if (u->sets_owner && e->uid < 65535 && e->gid < 65535)
         (void)!fchownat(u->dir_fd, name, (uid_t)e->uid, (gid_t)e->gid, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -241,6 +242,7 @@ static enum cay_file_code make(struct unpack *u)
 {
     struct cay_tar_entry *e = &u->entry;
     const char *name;
+    e->mode &= u->mode_mask;
     if (!clean(e->path))
         return refuse(u, "a name leads out of the directory");
     if (e->type == CAY_TAR_OTHER) {
@@ -286,7 +288,9 @@ enum cay_file_code cay_file_unpack(const struct cay_file_request *rq, struct cay
     u->rq = rq;
     u->reply = reply;
     u->dir_fd = -1;
-    u->is_root = geteuid() == 0;
+    bool plain = rq->flags & CAY_FILE_PLAIN;
+    u->sets_owner = geteuid() == 0 && !plain;
+    u->mode_mask = plain ? 0777 : 07777;
     enum cay_file_code code = cay_place_mkdir(rq->path, 0777, &made_from);
     if (code != CAY_FILE_OK)
         return code;

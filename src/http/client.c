@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 
 #define LOST "CONNECTION_LOST"
+#define PIECE (256 * 1024) /* of a body that comes in pieces */
 
 struct cay_client {
     char host[256], port[8], authority[272], base[256];
@@ -39,6 +40,7 @@ struct call {
     struct cay_client_answer *out;
     int64_t idle_ms;
     bool any; /* a byte of the answer came */
+    bool cut; /* before the body's end: the connection is of no more use */
 };
 
 static bool is_plain(const char *s)
@@ -280,6 +282,42 @@ static int wire_read(struct call *call, char *data, size_t size, size_t *len_out
     }
 }
 
+static int send_piece(struct call *call, char *piece, size_t len, struct cay_error *err)
+{
+    char size[24];
+    if (call->req->more_length >= 0)
+        return len ? wire_write(call, piece, len, err) : 0;
+    (void)snprintf(size, sizeof size, "%zx\r\n", len);
+    int r = wire_write(call, size, strlen(size), err);
+    memcpy(piece + len, "\r\n", 2);
+    return r < 0 ? r : wire_write(call, piece, len + 2, err);
+}
+
+/* Until its end, or until the server has said what it thinks of it. */
+static int send_pieces(struct call *call, struct cay_error *err)
+{
+    CAY_AUTO_FREE char *piece = malloc(PIECE + 2);
+    if (!piece)
+        abort();
+    for (size_t len = 1; len > 0;) {
+        char byte;
+        if (recv(call->c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+            call->cut = true;
+            return 0;
+        }
+        int r = call->req->more(call->req->arg, piece, PIECE, &len, err);
+        if (r == 0)
+            r = send_piece(call, piece, len, err);
+        if (r == CAY_ERR_UNAVAILABLE && recv(call->c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+            call->cut = true; /* it answered and went */
+            return 0;
+        }
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 static int send_request(struct call *call, struct cay_error *err)
 {
     const struct cay_client_request *req = call->req;
@@ -298,12 +336,19 @@ static int send_request(struct call *call, struct cay_error *err)
     if (req->body)
         cay_buf_addf(&out, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
                      req->body_len);
+    else if (req->more && req->more_length >= 0)
+        cay_buf_addf(&out, "Content-Type: application/octet-stream\r\nContent-Length: %lld\r\n",
+                     (long long)req->more_length);
+    else if (req->more)
+        cay_buf_adds(&out, "Content-Type: application/octet-stream\r\n"
+                           "Transfer-Encoding: chunked\r\n");
     else if (strcmp(req->method, "POST") == 0)
         cay_buf_adds(&out, "Content-Length: 0\r\n");
     cay_buf_adds(&out, "\r\n");
     if (req->body)
         cay_buf_add(&out, req->body, req->body_len);
-    return wire_write(call, out.data, out.len, err);
+    int r = wire_write(call, out.data, out.len, err);
+    return r == 0 && req->more ? send_pieces(call, err) : r;
 }
 
 static int take_body(void *arg, const struct cay_reply *a, const char *data, size_t len,
@@ -356,7 +401,7 @@ static int call_once(struct call *call, struct cay_error *err)
         r = send_request(call, err);
     if (r >= 0)
         r = read_answer(call, err);
-    if (r < 0 || !c->reply.keep_alive)
+    if (r < 0 || call->cut || !c->reply.keep_alive)
         cay_close_fd(&c->fd);
     return r;
 }
@@ -473,7 +518,7 @@ int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
     struct cay_client_answer answer = {0};
     struct call call = {.c = c, .req = req, .out = &answer};
     call.idle_ms = req->idle_ms ? req->idle_ms : CAY_CLIENT_IDLE_MS;
-    bool again = c->fd >= 0 && c->reused && strcmp(req->method, "POST") != 0;
+    bool again = c->fd >= 0 && c->reused && strcmp(req->method, "POST") != 0 && !req->more;
 
     struct cay_error first = {0};
     int r = call_once(&call, &first);

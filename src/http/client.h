@@ -25,6 +25,10 @@ struct cay_client_request {
     const char *last_event_id; /* or NULL */
     const char *body;          /* JSON; NULL none */
     size_t body_len;
+    /* A body that comes in pieces instead: fills buf, len_out 0 is its end. It is sent once only,
+     * and no further when the server answers before its end. more_length -1: it goes in chunks. */
+    int (*more)(void *arg, char *buf, size_t room, size_t *len_out, struct cay_error *err);
+    int64_t more_length;
     int64_t idle_ms;  /* longest silence; 0: CAY_CLIENT_IDLE_MS */
     int64_t until_ms; /* the monotonic clock's time by which all must be over; 0: no such time */
     /* Bytes of a 2xx answer as they come; NULL collects them. Negative results are passed on. */

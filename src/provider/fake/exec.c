@@ -101,6 +101,30 @@ int cay_fake_resize(struct cay_provider *p, const char *id, const char *exec_id,
     return r;
 }
 
+/* Small enough for the pipe, so that nobody need read it meanwhile. */
+int cay_fake_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
+                  const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err)
+{
+    struct cay_fake *f = cay_fake_of(p);
+    CAY_FAKE_LOCKED(f);
+    struct cay_fake_box *b;
+    int r = cay_fake_fails(f, err);
+    (void)rq, (void)timeout_ms;
+    if (r == 0)
+        r = cay_fake_awake(f, id, &b, err);
+    if (r == 0 && f->file_says_len > 0)
+        (void)!write(pipes->out, f->file_says, f->file_says_len);
+    return r;
+}
+
+void cay_provider_fake_file_says(struct cay_provider *p, const void *data, size_t len)
+{
+    struct cay_fake *f = cay_fake_of(p);
+    CAY_FAKE_LOCKED(f);
+    f->file_says = data;
+    f->file_says_len = len;
+}
+
 int cay_fake_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                         struct cay_strs *out, struct cay_error *err)
 {

@@ -335,6 +335,7 @@ const struct cay_provider_ops cay_provider_fake = {
     .kill = cay_fake_kill,
     .input = cay_fake_input,
     .resize = cay_fake_resize,
+    .file = cay_fake_file,
     .executions = cay_fake_executions,
 };
 

@@ -14,6 +14,8 @@ struct cay_fake {
     int fail_at; /* counts down; at 1 the call fails */
     bool failed, spare_destroy;
     uint64_t room_bytes;
+    const void *file_says; /* borrowed */
+    size_t file_says_len;
 };
 
 static inline struct cay_fake *cay_fake_of(struct cay_provider *p)
@@ -48,5 +50,7 @@ int cay_fake_input(struct cay_provider *p, const char *id, const char *exec_id, 
                    int end_fd, struct cay_error *err);
 int cay_fake_resize(struct cay_provider *p, const char *id, const char *exec_id,
                     struct cay_window window, struct cay_error *err);
+int cay_fake_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
+                  const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err);
 int cay_fake_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                         struct cay_strs *out, struct cay_error *err);
