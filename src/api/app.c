@@ -3,7 +3,9 @@
 #include "api/app.h"
 #include "api/dialect.h"
 #include "api/guard.h"
+#include "api/metrics.h"
 #include "api/ratelimit.h"
+#include "api/records.h"
 #include "api/v1/v1.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -66,27 +68,32 @@ static int before(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     return r;
 }
 
-/* Reads that went well are for those who look closely; at twenty thousand a second nobody does. */
 static void done(const struct cay_req *req, int status, int64_t took_us)
 {
-    bool quiet = status < 400 && (strcmp(req->method, "GET") == 0 || !req->method[0]);
-    if (quiet)
-        cay_log_debug("%s %s %d in %lld us, request %s", req->method, req->path, status,
-                      (long long)took_us, req->request_id);
-    else
-        cay_log_info("%s %s %d in %lld us, request %s", req->method, req->path, status,
-                     (long long)took_us, req->request_id);
+    cay_metrics_request(req, status, took_us);
+    cay_records_request(req, status, took_us);
 }
 
+/* One a line, so that additions do not collide. */
+/* clang-format off */
 static const struct cay_route *const tables[] = {
-    cay_v1_sandbox_routes,   cay_v1_bulk_routes,
-    cay_v1_exec_routes,      cay_v1_input_routes,
-    cay_v1_attach_routes,    cay_v1_file_routes,
-    cay_v1_file_data_routes, cay_v1_output_routes,
-    cay_v1_log_routes,       cay_v1_stats_routes,
-    cay_v1_health_routes,    cay_v1_kept_routes,
-    cay_v1_process_routes,   NULL,
+    cay_v1_sandbox_routes,
+    cay_v1_bulk_routes,
+    cay_v1_exec_routes,
+    cay_v1_input_routes,
+    cay_v1_attach_routes,
+    cay_v1_file_routes,
+    cay_v1_file_data_routes,
+    cay_v1_output_routes,
+    cay_v1_log_routes,
+    cay_v1_stats_routes,
+    cay_v1_health_routes,
+    cay_v1_kept_routes,
+    cay_v1_process_routes,
+    cay_metrics_routes,
+    NULL,
 };
+/* clang-format on */
 
 int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay_http_server **out,
                  struct cay_error *err)
@@ -101,9 +108,12 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
     };
     app.port = port_of(cfg->url);
     cay_ratelimit_init(&app.rate, cfg->rate_limit, cfg->rate_seconds);
+    cay_metrics_open(tables);
     int r = cay_http_new(&http, cfg->listen_fd, out, err);
-    if (r < 0)
+    if (r < 0) {
         cay_ratelimit_done(&app.rate);
+        cay_metrics_close();
+    }
     return r;
 }
 
@@ -111,6 +121,7 @@ void cay_app_close(struct cay_http_server *server)
 {
     cay_http_free(server);
     cay_ratelimit_done(&app.rate);
+    cay_metrics_close();
 }
 
 static void on_signal(int sig)

@@ -37,6 +37,23 @@ static void put_error(struct cay_json_writer *w, const struct cay_error *err)
         cay_jw_str(w, "cause", err->cause);
 }
 
+static void begin_line(struct cay_json_writer *w, enum level level, const char *msg)
+{
+    cay_jw_object(w, NULL);
+    cay_jw_time(w, "time", cay_clock_ms());
+    cay_jw_str(w, "level", levels[level]);
+    cay_jw_str(w, "who", process);
+    cay_jw_str(w, "msg", msg);
+}
+
+static void end_line(struct cay_json_writer *w)
+{
+    cay_jw_object_end(w);
+    cay_buf_addc(w->buf, '\n');
+    if (write(STDERR_FILENO, w->buf->data, w->buf->len) < 0)
+        return; /* nobody is left to be told */
+}
+
 static void event(enum level level, const struct cay_error *err, const char *fmt, va_list args)
 {
     char text[MESSAGE_MAX], line[LINE_MAX_BYTES];
@@ -46,17 +63,33 @@ static void event(enum level level, const struct cay_error *err, const char *fmt
 
     struct cay_buf buf = {.data = line, .cap = sizeof line};
     struct cay_json_writer w = {.buf = &buf};
-    cay_jw_object(&w, NULL);
-    cay_jw_time(&w, "time", cay_clock_ms());
-    cay_jw_str(&w, "level", levels[level]);
-    cay_jw_str(&w, "who", process);
-    cay_jw_str(&w, "msg", text);
+    begin_line(&w, level, text);
     if (err)
         put_error(&w, err);
-    cay_jw_object_end(&w);
-    cay_buf_addc(&buf, '\n');
-    if (write(STDERR_FILENO, buf.data, buf.len) < 0)
-        return; /* nobody is left to be told */
+    end_line(&w);
+}
+
+void cay_log_fields(bool only_debug, const char *msg, const struct cay_log_field *fields,
+                    size_t count)
+{
+    char line[LINE_MAX_BYTES];
+    size_t room = MESSAGE_MAX;
+    enum level level = only_debug ? DEBUG : INFO;
+    if (level < lowest)
+        return;
+    struct cay_buf buf = {.data = line, .cap = sizeof line};
+    struct cay_json_writer w = {.buf = &buf};
+    begin_line(&w, level, msg);
+    for (size_t i = 0; i < count; i++) {
+        const struct cay_log_field *f = &fields[i];
+        size_t len = f->text ? strnlen(f->text, room) : 0;
+        if (f->text)
+            cay_jw_strn(&w, f->name, f->text, len);
+        else
+            cay_jw_real(&w, f->name, f->number);
+        room -= len;
+    }
+    end_line(&w);
 }
 
 void cay_log_debug(const char *fmt, ...)

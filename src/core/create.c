@@ -14,6 +14,7 @@
 #include "core/kept.h"
 #include "core/maker.h"
 #include "core/making.h"
+#include "core/metrics.h"
 #include "core/once.h"
 #include "core/validate.h"
 #include "log/files.h"
@@ -275,6 +276,7 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     CAY_CLEANUP(cay_making_undo) struct cay_making m = {0};
     struct cay_spec wanted = *spec;
     struct cay_account as;
+    int64_t began_us = cay_clock_mono_us();
     bool found = false;
     int r = for_whom(core, owner, &wanted, &as, err);
     if (r == 0)
@@ -288,8 +290,10 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
         r = cay_making_begin(&m, core, &as, &wanted, err);
     if (r == 0)
         r = cay_making_end(&m, CAY_NOW, err);
-    if (r == 0)
+    if (r == 0) {
         cay_making_release(&m, a, out);
+        cay_core_took(CAY_TOOK_CREATE, began_us);
+    }
     return r;
 }
 

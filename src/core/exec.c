@@ -2,6 +2,7 @@
 /* Commands in a sandbox: begun, listed, killed; their logs opened. */
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/metrics.h"
 #include "core/once.h"
 #include "core/state.h"
 #include "core/validate.h"
@@ -38,14 +39,20 @@ static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char
     CAY_AUTO_FD int log_fd = -1;
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_exec_spec full = complete(a, sb, exec_id, spec);
+    int64_t began_us = cay_clock_mono_us();
     (void)cay_hold_try(&core->holds, exec_id, &hold); /* nobody else knows this id */
     int r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
     if (r < 0)
         return r;
     r = cay_provider_exec(core->provider, sb->id, exec_id, &full, log_fd, err);
-    if (r < 0)
+    if (r < 0) {
+        cay_metric_add(&cay_core_refused, 1);
         cay_log_remove(core->logs_fd, sb->id, exec_id);
-    return r;
+        return r;
+    }
+    cay_metric_add(&cay_core_begun, 1);
+    cay_core_took(CAY_TOOK_EXEC, began_us);
+    return 0;
 }
 
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)

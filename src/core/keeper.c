@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/kept.h"
+#include "core/metrics.h"
 #include "core/reconcile.h"
 #include "log/files.h"
 #include "model/limits.h"
@@ -292,6 +293,7 @@ static void tick(struct cay_core *core, struct times *t)
     if (take_look(core) || mono >= t->reconcile) {
         int64_t pause_ms = reconcile(core, false);
         t->reconcile = cay_clock_mono_ms() + pause_ms;
+        cay_metric_set(&cay_core_log_bytes, cay_log_bytes(core->logs_fd));
         atomic_store(&core->start_ends, true); /* it may have found one */
     }
     cay_keeper_end_with_start(core);

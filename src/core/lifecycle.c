@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "core/kept.h"
+#include "core/metrics.h"
 #include "core/state.h"
 #include "model/limits.h"
 #include <string.h>
@@ -292,6 +293,7 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_sandbox sb;
     char keeps[CAY_ID_SIZE] = "";
+    int64_t began_us = cay_clock_mono_us();
     int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
@@ -300,9 +302,11 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
     else if (workspace == CAY_WORKSPACE_KEPT)
         cay_id_volume(keeps, sb.id);
     r = delete_keeping(core, &sb, keeps, "deleted", who_deleted(a, owner, &sb), err);
-    if (r == 0)
-        *out = sb;
-    return r;
+    if (r < 0)
+        return r;
+    cay_core_took(CAY_TOOK_DELETE, began_us);
+    *out = sb;
+    return 0;
 }
 
 /* Nothing inside can end pid 1. So who was killed was killed from outside, and who ended by itself

@@ -8,6 +8,7 @@
 #include "core/settle.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/metrics.h"
 #include "log/files.h"
 #include "log/reader.h"
 #include <signal.h>
@@ -161,6 +162,7 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
         if (ex.status == CAY_EXEC_RUNNING) {
             set_lost(&ex, cay_clock_ms());
             write_fact(core, &ex, "lost", ex.ended_at_ms);
+            cay_metric_add(&cay_core_lost_count, 1);
         }
     } else if (ex.status == CAY_EXEC_RUNNING && known) {
         set_lost(&ex, fact.time_ms);

@@ -124,8 +124,11 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
         const char *what;
     } limits[] = {
         {CAY_CG_MEMORY, "memory limit"}, {CAY_CG_CPU, "cpu limit"}, {CAY_CG_PIDS, "process limit"}};
-    struct cay_engine_hello hello = {
-        .version = CAY_VERSION, .room_bytes = cay_disk_room(&d->engine.disk, d->engine.files_fd)};
+    struct cay_engine_hello hello = {.version = CAY_VERSION,
+                                     .room_bytes =
+                                         cay_disk_room(&d->engine.disk, d->engine.files_fd),
+                                     .pool_ready = (uint32_t)d->berth_count,
+                                     .pool_size = CAY_BERTHS_READY};
     struct cay_engine_problem problem;
     size_t len = sizeof hello;
     int unified = d->engine.cgroups.of[CAY_CG_MEMORY];

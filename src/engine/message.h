@@ -90,8 +90,9 @@ struct cay_engine_problem {
 
 struct cay_engine_hello {
     char version[32];
-    uint32_t cgroup_version; /* 1 or 2 */
-    char disk[16];           /* see struct cay_disk */
-    uint64_t room_bytes;     /* of disk that sandboxes may still take, growth included */
-    uint32_t problem_count;  /* struct cay_engine_problem follow */
+    uint32_t cgroup_version;        /* 1 or 2 */
+    char disk[16];                  /* see struct cay_disk */
+    uint64_t room_bytes;            /* of disk that sandboxes may still take, growth included */
+    uint32_t pool_ready, pool_size; /* namespaces made ahead */
+    uint32_t problem_count;         /* struct cay_engine_problem follow */
 };

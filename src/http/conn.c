@@ -29,6 +29,8 @@ void cay_conn_open(struct cay_http_server *s, int fd, const char *peer)
         s->oldest = c;
     s->conns = c;
     s->conn_count++;
+    cay_metric_add(&cay_http_accepted, 1);
+    cay_metric_add(&cay_http_open, 1);
     ev.data.ptr = c;
     if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
         cay_conn_close(s, c);
@@ -57,6 +59,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
     else
         s->oldest = c->prev;
     s->conn_count--;
+    cay_metric_add(&cay_http_open, -1);
     c->dead_next = s->dead;
     s->dead = c;
 }

@@ -56,6 +56,7 @@ void cay_pump_end(struct cay_http_server *s, struct cay_conn *c)
     cay_timer_remove(s, c);
     c->stream->ops->close(c->stream);
     c->stream = NULL;
+    cay_metric_add(&cay_http_streams, -1);
     c->waiting = false;
 }
 

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/fields.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "model/account.h"
 #include "model/limits.h"
@@ -56,7 +57,10 @@ struct cay_req {
     const char *allow;             /* methods the path knows, when the method was wrong */
     struct cay_core *core;
     const struct cay_account *owner; /* set by the application's `before` */
-    void *data;                      /* from a handler to its second half */
+    /* For the records of who did what, set by handlers that know better than the path: */
+    char subject[CAY_ID_SIZE]; /* which sandbox; empty: the pattern's {id} */
+    const char *object;        /* which file, execution or the like in it; or NULL */
+    void *data;                /* from a handler to its second half */
 };
 
 const char *cay_req_header(const struct cay_req *req, const char *lower_name); /* or NULL */

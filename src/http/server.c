@@ -8,6 +8,21 @@
 #include <sys/inotify.h>
 #include <sys/random.h>
 
+struct cay_metric cay_http_accepted = {.name = "cay_http_connections_total",
+                                       .help = "Connections accepted."};
+struct cay_metric cay_http_open = {
+    .name = "cay_http_connections", .help = "Connections that are open.", .goes_down = true};
+struct cay_metric cay_http_streams = {
+    .name = "cay_http_streams",
+    .help = "Answers that last: streams, and those who wait for an end.",
+    .goes_down = true};
+struct cay_metric cay_http_sockets = {
+    .name = "cay_http_websockets", .help = "WebSockets that are open.", .goes_down = true};
+
+struct cay_metric *const cay_http_metrics[] = {
+    &cay_http_accepted, &cay_http_open, &cay_http_streams, &cay_http_sockets, NULL,
+};
+
 static const struct cay_http_times default_times = {
     .head_ms = CAY_HTTP_HEAD_MS,
     .body_ms = CAY_HTTP_BODY_MS,

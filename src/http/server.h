@@ -2,6 +2,7 @@
 /* The HTTP server: one loop, a bounded pool of workers. Whoever runs it gives it meaning. */
 #pragma once
 #include "base/error.h"
+#include "base/metrics.h"
 #include "http/request.h"
 #include "http/response.h"
 
@@ -20,6 +21,8 @@ struct cay_http_app {
 };
 
 struct cay_http_server;
+
+extern struct cay_metric *const cay_http_metrics[]; /* NULL-terminated */
 
 /* listen_fd is borrowed: what waits in its backlog at the end is for whoever listens next. */
 int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_server **out,

@@ -33,6 +33,7 @@ void cay_socket_free(struct cay_conn *c)
     cay_buf_done(&t->reply);
     free(t);
     c->talk = NULL;
+    cay_metric_add(&cay_http_sockets, -1);
 }
 
 static void say(struct cay_http_server *s, struct cay_conn *c, const struct cay_buf *frames)

@@ -147,6 +147,7 @@ static void answer_stream(struct cay_http_server *s, struct cay_conn *c, struct 
         c->talk = calloc(1, sizeof *c->talk);
         if (!c->talk)
             abort();
+        cay_metric_add(&cay_http_sockets, 1);
         c->talk->is = resp->socket;
         resp->socket.ops = NULL;
     }
@@ -155,6 +156,7 @@ static void answer_stream(struct cay_http_server *s, struct cay_conn *c, struct 
     cay_answer_begin(c, resp);
     log_done(s, c, resp->status, cay_clock_mono_us());
     if (!c->head_only) {
+        cay_metric_add(&cay_http_streams, 1);
         c->stream = resp->stream;
         resp->stream = NULL;
     }
@@ -178,6 +180,7 @@ static void answer_later(struct cay_http_server *s, struct cay_conn *c, struct c
         c->upload->to = resp->receive;
         resp->receives = false;
     } else {
+        cay_metric_add(&cay_http_streams, 1);
         c->stream = resp->stream;
         resp->stream = NULL;
     }

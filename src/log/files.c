@@ -255,3 +255,20 @@ void cay_log_sweep(int logs_fd, int64_t older_than_ms, bool (*is_alive)(void *ar
             cay_log_remove_all(logs_fd, d->d_name);
     }
 }
+
+int64_t cay_log_bytes(int logs_fd)
+{
+    int64_t blocks = 0;
+    struct stat st;
+    CAY_CLEANUP(close_dir) DIR *all = open_logs(logs_fd, ".");
+    for (struct dirent *d; all && (d = readdir(all));) {
+        if (!cay_id_is_sandbox(d->d_name))
+            continue;
+        CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, d->d_name);
+        for (struct dirent *f; dir && (f = readdir(dir));)
+            if (fstatat(dirfd(dir), f->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                S_ISREG(st.st_mode))
+                blocks += st.st_blocks;
+    }
+    return blocks * 512;
+}

@@ -27,6 +27,8 @@ int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struc
 /* Removes a log (a command that never began) or all of a sandbox. Gone already is no error. */
 void cay_log_remove(int logs_fd, const char *sandbox_id, const char *exec_id);
 void cay_log_remove_all(int logs_fd, const char *sandbox_id);
+/* What all logs take on the disk. Looks at every file. */
+int64_t cay_log_bytes(int logs_fd);
 /* Removes the logs of ended sandboxes whose newest write is that long ago (an age). */
 void cay_log_sweep(int logs_fd, int64_t older_than_ms, bool (*is_alive)(void *arg, const char *id),
                    void *arg);

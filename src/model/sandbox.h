@@ -13,6 +13,7 @@ enum cay_state {
     CAY_ERROR,
     CAY_TERMINATED,
 };
+#define CAY_STATES (CAY_TERMINATED + 1)
 
 const char *cay_state_name(enum cay_state state);            /* "RUNNING" */
 bool cay_state_parse(const char *name, enum cay_state *out); /* upper case only */

@@ -43,6 +43,7 @@ struct cay_health {
     const char *disk;             /* how disks are limited, static: "btrfs", "loop-btrfs", "none" */
     struct cay_problem *problems; /* in the arena */
     size_t problem_count;
+    uint32_t pool_ready, pool_size; /* what is made ahead of creates; size 0: nothing is */
 };
 
 struct cay_provider_ops {

@@ -2,6 +2,19 @@
 #include "store/store.h"
 #include <string.h>
 
+struct cay_metric cay_store_commits = {.name = "cay_store_commits_total",
+                                       .help = "Transactions committed; writes share them."};
+struct cay_metric cay_store_syncs = {.name = "cay_store_syncs_total",
+                                     .help = "Commits that waited for the disk."};
+struct cay_metric cay_store_writes = {.name = "cay_store_writes_total",
+                                      .help = "Writes that were part of a commit."};
+struct cay_metric cay_store_failures = {.name = "cay_store_failures_total",
+                                        .help = "Transactions that could not be committed."};
+struct cay_metric cay_store_waiting = {
+    .name = "cay_store_queue", .help = "Writes that wait for their turn.", .goes_down = true};
+struct cay_metric cay_store_wal_pages = {
+    .name = "cay_store_wal_pages", .help = "Pages in the write-ahead log.", .goes_down = true};
+
 static const struct cay_store_ops *const known[] = {
     &cay_store_sqlite,
     &cay_store_fake,
@@ -67,6 +80,11 @@ int cay_store_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                   struct cay_sandbox_list *out, struct cay_error *err)
 {
     return s->ops->due(s, now_ms, a, out, err);
+}
+
+int cay_store_count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err)
+{
+    return s->ops->count(s, by_state, err);
 }
 
 int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err)

@@ -7,6 +7,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/metrics.h"
 #include "model/config.h"
 #include "model/kept.h"
 #include "model/sandbox.h"
@@ -81,6 +82,8 @@ struct cay_store_ops {
     /* Across accounts, living, with expires_at_ms in (0, now_ms]; at most 256. */
     int (*due)(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                struct cay_sandbox_list *out, struct cay_error *err);
+    /* Across accounts: how many living ones there are in each state. */
+    int (*count)(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err);
     /* Forgets terminated rows that were deleted before that time. */
     int (*forget)(struct cay_store *s, int64_t before_ms, struct cay_error *err);
 
@@ -122,6 +125,7 @@ int cay_store_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_l
                   struct cay_error *err);
 int cay_store_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                   struct cay_sandbox_list *out, struct cay_error *err);
+int cay_store_count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err);
 int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err);
 int cay_store_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
                        struct cay_error *err);
@@ -135,5 +139,9 @@ int cay_store_kept_all(struct cay_store *s, struct cay_arena *a, struct cay_kept
                        struct cay_error *err);
 int cay_store_kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                        struct cay_kept_list *out, struct cay_error *err);
+
+/* What the stores of this process count. */
+extern struct cay_metric cay_store_commits, cay_store_syncs, cay_store_writes, cay_store_failures,
+    cay_store_waiting, cay_store_wal_pages;
 
 extern const struct cay_store_ops cay_store_sqlite, cay_store_fake;

@@ -58,6 +58,7 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
                : cay_core_begin_create(req->core, req->owner, &spec, req->arena, &sb, err);
     if (r < 0)
         return r;
+    cay_str_copy(req->subject, sizeof req->subject, sb.id);
     cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/sandbox/%s", sb.id));
     return (spec.once ? answer_once : answer_made)(req, resp, q.wait ? 201 : 202, &sb);
 }

@@ -172,7 +172,9 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
     *out = (struct cay_health){.version = cay_arena_strdup(a, hello.version),
                                .disk = disk_kind(hello.disk),
                                .problems = cay_arena_alloc(a, (count + 1) * sizeof *out->problems),
-                               .problem_count = count};
+                               .problem_count = count,
+                               .pool_ready = hello.pool_ready,
+                               .pool_size = hello.pool_size};
     for (size_t i = 0; i < count; i++) {
         struct cay_engine_problem problem;
         memcpy(&problem, data + sizeof hello + i * sizeof problem, sizeof problem);

@@ -145,6 +145,12 @@ static int due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
     return r < 0 ? r : cay_store_due(inner(s), now_ms, a, out, err);
 }
 
+static int count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_count(inner(s), by_state, err);
+}
+
 static int forget(struct cay_store *s, int64_t before_ms, struct cay_error *err)
 {
     int r = count_call(s, err);
@@ -206,6 +212,7 @@ const struct cay_store_ops cay_store_fake = {
     .list = list,
     .all = all,
     .due = due,
+    .count = count,
     .forget = forget,
     .kept_put = kept_put,
     .kept_remove = kept_remove,

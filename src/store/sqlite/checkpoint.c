@@ -4,6 +4,7 @@
  * grown large, writers wait for it, and a second checkpoint takes the little that is left. */
 #include "store/sqlite/checkpoint.h"
 #include "model/limits.h"
+#include "store/store.h"
 #include <errno.h>
 
 /* After each commit, on the writer's thread. */
@@ -15,6 +16,7 @@ static int committed(void *arg, sqlite3 *db, const char *name, int pages)
     if (pages < c->base)
         c->base = 0; /* the log has started over */
     c->pages = pages;
+    cay_metric_set(&cay_store_wal_pages, pages);
     if (pages - c->base >= CAY_STORE_WAL_PAGES) {
         c->wanted = true;
         (void)pthread_cond_signal(&c->more);

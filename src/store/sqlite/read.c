@@ -159,3 +159,32 @@ int cay_sqlite_due(struct cay_store *store, int64_t now_ms, struct cay_arena *a,
     cay_sqlite_give_back(s, r);
     return e;
 }
+
+/* The list's own index has all that is asked for. */
+int cay_sqlite_count(struct cay_store *store, int64_t by_state[CAY_STATES], struct cay_error *err)
+{
+    struct cay_sqlite_store *s = (struct cay_sqlite_store *)store;
+    struct cay_sqlite_reader *r;
+    sqlite3_stmt *st;
+    int step = SQLITE_ERROR;
+    int e = cay_sqlite_borrow(s, &r, err);
+    if (e < 0)
+        return e;
+    e = cay_sqlite_prepare(&r->db, CAY_SQLITE_COUNT,
+                           "SELECT status, count(*) FROM sandboxes INDEXED BY sandboxes_living"
+                           " WHERE deleted_at IS NULL GROUP BY status",
+                           &st, err);
+    if (e == 0) {
+        enum cay_state state;
+        for (int i = 0; i < CAY_STATES; i++)
+            by_state[i] = 0;
+        while ((step = sqlite3_step(st)) == SQLITE_ROW)
+            if (cay_state_parse((const char *)sqlite3_column_text(st, 0), &state))
+                by_state[state] = sqlite3_column_int64(st, 1);
+        if (step != SQLITE_DONE)
+            e = cay_sqlite_fail(&r->db, err, "the database cannot be read");
+        cay_sqlite_reset(st);
+    }
+    cay_sqlite_give_back(s, r);
+    return e;
+}

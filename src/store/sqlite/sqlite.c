@@ -131,6 +131,7 @@ const struct cay_store_ops cay_store_sqlite = {
     .list = cay_sqlite_list,
     .all = cay_sqlite_all,
     .due = cay_sqlite_due,
+    .count = cay_sqlite_count,
     .forget = cay_sqlite_forget,
     .kept_put = cay_sqlite_kept_put,
     .kept_remove = cay_sqlite_kept_remove,

@@ -46,6 +46,7 @@ int cay_sqlite_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_
                    struct cay_error *err);
 int cay_sqlite_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                    struct cay_sandbox_list *out, struct cay_error *err);
+int cay_sqlite_count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err);
 int cay_sqlite_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
                         struct cay_error *err);
 int cay_sqlite_kept_remove(struct cay_store *s, const char *id, enum cay_durable durable,
@@ -77,6 +78,7 @@ enum {
     CAY_SQLITE_ALL,
     CAY_SQLITE_DUE,
     CAY_SQLITE_CHECK,
+    CAY_SQLITE_COUNT,
     CAY_SQLITE_LIST = 8,
     CAY_SQLITE_KEPT = 56,
     CAY_SQLITE_ACCESS = 64,

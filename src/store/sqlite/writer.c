@@ -85,6 +85,8 @@ static void run_group(struct cay_sqlite_writer *w, struct cay_sqlite_job *group)
     if (r < 0 && !sqlite3_get_autocommit(w->db.db))
         (void)say(w, ROLLBACK, &ignored); /* when even that fails, the next BEGIN tells */
     atomic_store(&w->failing, r < 0);
+    cay_metric_add(r < 0 ? &cay_store_failures : &cay_store_commits, 1);
+    cay_metric_add(&cay_store_syncs, r == 0 && sync);
 
     for (struct cay_sqlite_job *job = group, *next; job; job = next) {
         next = job->next; /* the job is its caller's again once it is done */
@@ -103,6 +105,8 @@ static void lead(struct cay_sqlite_writer *w)
     struct cay_sqlite_job *group = w->first;
     w->first = NULL;
     w->last = &w->first;
+    cay_metric_add(&cay_store_waiting, -(int64_t)w->waiting);
+    cay_metric_add(&cay_store_writes, (int64_t)w->waiting);
     w->waiting = 0;
     (void)pthread_mutex_unlock(&w->lock);
 
@@ -140,6 +144,7 @@ int cay_sqlite_writer_do(struct cay_sqlite_writer *w, struct cay_sqlite_job *job
         *w->last = job;
         w->last = &job->next;
         w->waiting++;
+        cay_metric_add(&cay_store_waiting, 1);
         job->leads = !w->busy;
         w->busy = true;
     }
