@@ -135,81 +135,6 @@ static void try_memory_program(const struct cay_probe *p, const struct cay_place
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
 
-/* A filesystem in memory that is mounted nowhere. */
-static int open_tmpfs(void)
-{
-    CAY_AUTO_FD int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-    if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return -1;
-    return fsmount(fs, FSMOUNT_CLOEXEC, 0);
-}
-
-static void try_mapped(const struct cay_probe *p, const struct cay_place *place,
-                       struct cay_found *out)
-{
-    struct stat st;
-    (void)p, (void)place;
-    CAY_AUTO_FD int tmpfs = open_tmpfs();
-    CAY_AUTO_FD int user = tmpfs < 0 ? -1 : cay_doctor_user_namespace();
-    CAY_AUTO_FD int mapped = user < 0 ? -1 : cay_doctor_map(tmpfs, "", user);
-    if (tmpfs < 0)
-        cay_doctor_failed(out, "fsopen, fsmount");
-    else if (user < 0)
-        cay_doctor_failed(out, "a user namespace with ids");
-    else if (mapped < 0)
-        cay_doctor_failed(out, "open_tree, mount_setattr");
-    else if (fstat(mapped, &st) < 0 || st.st_uid != MAPPED_ROOT)
-        cay_doctor_say(out, CAY_LACKING, "ids stay as they are");
-    else
-        cay_doctor_say(out, CAY_FINE, "%s", "");
-}
-
-/* As the sandbox's root, with all rights kept: see engine/rootfs.c. */
-static int mount_overlay(void)
-{
-    cap_t caps = cap_get_proc();
-    (void)setfsuid(MAPPED_ROOT);
-    (void)setfsgid(MAPPED_ROOT);
-    (void)cap_set_proc(caps); /* the mount fails when this did */
-    cap_free(caps);
-    return mount("overlay", STAGE "/root", "overlay", MS_NOSUID | MS_NODEV,
-                 "lowerdir=" STAGE "/mapped/lower,upperdir=" STAGE "/mapped/upper,"
-                 "workdir=" STAGE "/mapped/work,volatile");
-}
-
-/* In a mount namespace of our own, over a directory that everybody has. */
-static bool make_stage(void)
-{
-    static const char *const dirs[] = {"root", "mapped", "lower", "upper", "work"};
-    char path[64];
-    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0)
-        return false;
-    for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
-        (void)snprintf(path, sizeof path, STAGE "/%s", dirs[i]);
-        if (mkdir(path, 0755) < 0)
-            return false;
-    }
-    return true;
-}
-
-static void try_overlay(const struct cay_probe *p, const struct cay_place *place,
-                        struct cay_found *out)
-{
-    (void)p, (void)place;
-    CAY_AUTO_FD int user = make_stage() ? cay_doctor_user_namespace() : -1;
-    CAY_AUTO_FD int mapped = user < 0 ? -1 : cay_doctor_map(AT_FDCWD, STAGE, user);
-    if (mapped < 0 ||
-        move_mount(mapped, "", AT_FDCWD, STAGE "/mapped", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        cay_doctor_failed(out, "no idmapped mount");
-    else if (mount_overlay() < 0)
-        cay_doctor_failed(out, "mount");
-    else if (mkdir(STAGE "/root/made", 0755) < 0) /* it may have come up read-only */
-        cay_doctor_failed(out, "it cannot be written");
-    else
-        cay_doctor_say(out, CAY_FINE, "%s", "");
-}
-
 static int attach_loop(int file_fd, char *path, size_t size)
 {
     struct loop_config config = {.fd = (uint32_t)file_fd};
@@ -260,33 +185,131 @@ static bool make_btrfs(const char *device)
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
-static void try_btrfs(const struct cay_probe *p, const struct cay_place *place,
-                      struct cay_found *out)
+/* In memory, and mounted nowhere; -1 when the row has been told why there is none. */
+static int open_btrfs(struct cay_found *out)
 {
-    struct btrfs_ioctl_quota_ctl_args args = {.cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA};
     char device[32];
-    (void)p, (void)place;
     CAY_AUTO_FD int fs = fsopen("btrfs", FSOPEN_CLOEXEC);
     if (fs < 0) {
         cay_doctor_failed(out, "this kernel has no btrfs");
-        return;
+        return -1;
     }
     CAY_AUTO_FD int image = open_image();
     CAY_AUTO_FD int loop = image < 0 ? -1 : attach_loop(image, device, sizeof device);
     if (loop < 0 || !make_btrfs(device)) {
-        cay_doctor_say(out, CAY_UNTRIED,
-                       "btrfs is there; quotas: needs mkfs.btrfs and loop devices");
-        return;
+        cay_doctor_say(out, CAY_UNTRIED, "btrfs is there; needs mkfs.btrfs and loop devices");
+        return -1;
     }
     CAY_AUTO_FD int mounted = -1;
     if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) == 0 &&
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
         mounted = fsmount(fs, FSMOUNT_CLOEXEC, 0);
-    CAY_AUTO_FD int dir = mounted < 0 ? -1 : openat(mounted, ".", O_RDONLY | O_CLOEXEC);
-    if (dir < 0)
+    if (mounted < 0)
         cay_doctor_failed(out, "mount");
+    return cay_take_fd(&mounted);
+}
+
+static void try_btrfs(const struct cay_probe *p, const struct cay_place *place,
+                      struct cay_found *out)
+{
+    struct btrfs_ioctl_quota_ctl_args args = {.cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA};
+    (void)p, (void)place;
+    CAY_AUTO_FD int mounted = open_btrfs(out);
+    if (mounted < 0)
+        return;
+    CAY_AUTO_FD int dir = openat(mounted, ".", O_RDONLY | O_CLOEXEC);
+    if (dir < 0)
+        cay_doctor_failed(out, "open");
     else if (ioctl(dir, BTRFS_IOC_QUOTA_CTL, &args) < 0)
         cay_doctor_failed(out, "simple quotas");
+    else
+        cay_doctor_say(out, CAY_FINE, "%s", "");
+}
+
+/* A filesystem in memory over a directory that everybody has, in a mount namespace of our own, and
+ * a copy of that mount with its ids mapped; -1 when the row has been told why there is none. Before
+ * Linux 6.3 the ids of tmpfs cannot be mapped, but those of btrfs can. */
+static int map_stage(int user_fd, struct cay_found *out)
+{
+    if (user_fd < 0) {
+        cay_doctor_failed(out, "a user namespace with ids");
+        return -1;
+    }
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("tmpfs", STAGE, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755") < 0) {
+        cay_doctor_failed(out, "mount");
+        return -1;
+    }
+    CAY_AUTO_FD int mapped = cay_doctor_map(AT_FDCWD, STAGE, user_fd);
+    if (mapped < 0 && errno == EINVAL) {
+        CAY_AUTO_FD int btrfs = open_btrfs(out);
+        if (btrfs < 0) {
+            cay_doctor_say(out, CAY_UNTRIED, "before Linux 6.3 only with btrfs, which is not here");
+            return -1;
+        }
+        if (move_mount(btrfs, "", AT_FDCWD, STAGE, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+            mapped = cay_doctor_map(AT_FDCWD, STAGE, user_fd);
+    }
+    if (mapped < 0)
+        cay_doctor_failed(out, "open_tree, mount_setattr");
+    return cay_take_fd(&mapped);
+}
+
+static void try_mapped(const struct cay_probe *p, const struct cay_place *place,
+                       struct cay_found *out)
+{
+    struct stat st;
+    (void)p, (void)place;
+    CAY_AUTO_FD int user = cay_doctor_user_namespace();
+    CAY_AUTO_FD int mapped = map_stage(user, out);
+    if (mapped < 0)
+        return;
+    if (fstat(mapped, &st) < 0 || st.st_uid != MAPPED_ROOT)
+        cay_doctor_say(out, CAY_LACKING, "ids stay as they are");
+    else
+        cay_doctor_say(out, CAY_FINE, "%s", "");
+}
+
+/* As the sandbox's root, with all rights kept: see engine/rootfs.c. */
+static int mount_overlay(void)
+{
+    cap_t caps = cap_get_proc();
+    (void)setfsuid(MAPPED_ROOT);
+    (void)setfsgid(MAPPED_ROOT);
+    (void)cap_set_proc(caps); /* the mount fails when this did */
+    cap_free(caps);
+    return mount("overlay", STAGE "/root", "overlay", MS_NOSUID | MS_NODEV,
+                 "lowerdir=" STAGE "/mapped/lower,upperdir=" STAGE "/mapped/upper,"
+                 "workdir=" STAGE "/mapped/work,volatile");
+}
+
+static bool make_layers(void)
+{
+    static const char *const dirs[] = {"root", "mapped", "lower", "upper", "work"};
+    char path[64];
+    for (size_t i = 0; i < CAY_COUNT(dirs); i++) {
+        (void)snprintf(path, sizeof path, STAGE "/%s", dirs[i]);
+        if (mkdir(path, 0755) < 0)
+            return false;
+    }
+    return true;
+}
+
+static void try_overlay(const struct cay_probe *p, const struct cay_place *place,
+                        struct cay_found *out)
+{
+    (void)p, (void)place;
+    CAY_AUTO_FD int user = cay_doctor_user_namespace();
+    CAY_AUTO_FD int mapped = map_stage(user, out);
+    if (mapped < 0)
+        return;
+    if (!make_layers() ||
+        move_mount(mapped, "", AT_FDCWD, STAGE "/mapped", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        cay_doctor_failed(out, "its layers");
+    else if (mount_overlay() < 0)
+        cay_doctor_failed(out, "mount");
+    else if (mkdir(STAGE "/root/made", 0755) < 0) /* it may have come up read-only */
+        cay_doctor_failed(out, "it cannot be written");
     else
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
