@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite("harness")
 
+from harness import proc  # noqa: E402
 from harness.server import CAY, Server  # noqa: E402
 from harness.wait import stretch  # noqa: E402
 
@@ -19,14 +20,16 @@ TEST_S = 90  # no test may take longer, unless it is marked with `limit(seconds)
 def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): a bound other than the usual one")
     config.addinivalue_line("markers", "slow: only with CAY_SLOW=1")
+    config.addinivalue_line("markers", "quota: only where the kernel can limit a disk")
 
 
 def pytest_collection_modifyitems(items):
-    if os.environ.get("CAY_SLOW"):
-        return
+    skipped = {"slow": "" if os.environ.get("CAY_SLOW") else "set CAY_SLOW=1",
+               "quota": "" if proc.HAS_QUOTAS else "btrfs has simple quotas from Linux 6.7 on"}
     for item in items:
-        if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason="set CAY_SLOW=1"))
+        for marker, reason in skipped.items():
+            if reason and item.get_closest_marker(marker):
+                item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_sessionstart(session):

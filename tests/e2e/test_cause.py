@@ -41,7 +41,7 @@ def told(result):
     return tuple(result.get(key) for key in ("exitCode", "reason", "process", "message"))
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("cause", [pytest.param(c, marks=[pytest.mark.quota] if c == "disk" else []) for c in CAUSES])
 def test_cause(server, client, cause):
     """The same in the answer, in a stream and later, from another server, and when the sandbox is gone."""
     command, *want = CAUSES[cause]

@@ -12,7 +12,7 @@ import pytest
 from harness import leaks, proc
 from harness.wait import stretch, until
 
-pytestmark = pytest.mark.skipif(proc.KERNEL < (6, 7), reason="btrfs has simple quotas from Linux 6.7 on")
+pytestmark = pytest.mark.quota
 ENFORCED = {"btrfs": "btrfs-quota", "loop-btrfs": "btrfs-quota-loop"}
 FULL = ("No space left on device", "Disk quota exceeded")
 MB = 1000 * 1000

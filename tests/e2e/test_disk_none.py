@@ -6,7 +6,7 @@ import pytest
 
 from harness import leaks, proc
 
-pytestmark = pytest.mark.skipif(proc.KERNEL >= (6, 7), reason="this kernel has btrfs' simple quotas")
+pytestmark = pytest.mark.skipif(proc.HAS_QUOTAS, reason="this kernel has btrfs' simple quotas")
 
 
 def test_told(server, client):

@@ -259,6 +259,7 @@ def fill(client, name, path="/workspace/fill"):
     return int(client.sh(name, f"stat -c %s {path}"))
 
 
+@pytest.mark.quota
 def test_quota_counts_what_it_began_with(server, client):
     client.create("source", diskSizeGB=0.2)
     client.sh("source", "head -c 120000000 /dev/zero > f && sync f")
@@ -272,6 +273,7 @@ def test_quota_counts_what_it_began_with(server, client):
     assert 65 * MB <= fill(client, "source") <= 80 * MB, "the source has its own limit"
 
 
+@pytest.mark.quota
 def test_no_way_round_the_quota(server, client):
     """A fork of a fork of a fork has no more than the first."""
     client.create("a", diskSizeGB=0.2)
@@ -281,6 +283,7 @@ def test_no_way_round_the_quota(server, client):
     assert fill(client, "d") <= 50 * MB
 
 
+@pytest.mark.quota
 def test_too_small_for_the_source(server, client):
     client.create("source", diskSizeGB=0.4)
     client.sh("source", "head -c 250000000 /dev/zero > f && sync f")

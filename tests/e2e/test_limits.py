@@ -96,6 +96,7 @@ def test_throttled(client):
 
 # ---- the reading ----
 
+@pytest.mark.quota
 def test_usage_is_whole(client, engine):
     box = client.create("box", memoryGB=0.25, diskSizeGB=0.2)
     before = engine.usage(box["id"])
@@ -193,7 +194,7 @@ HOGS = {
 }
 
 
-@pytest.mark.parametrize("hog", HOGS)
+@pytest.mark.parametrize("hog", [pytest.param(h, marks=[pytest.mark.quota] if h in ("disk", "files") else []) for h in HOGS])
 def test_neighbour_is_unharmed(server, client, engine, hog):
     """While one takes all it can, the other's processes live and new ones begin; nobody of ours dies."""
     ours = server.pids()

@@ -11,7 +11,7 @@ import pytest
 
 from harness import proc
 from harness.server import CAY, IMAGES, NotReady
-from harness.wait import FACTOR, stretch, until
+from harness.wait import fewer, stretch, until
 
 
 def test_health(client):
@@ -159,7 +159,7 @@ def test_bad_options_are_told(tmp_path):
 
 def test_drain_leaves_sandboxes(fresh):
     """F-41: a hundred requests wait for their commands, then SIGTERM."""
-    many = int(100 / FACTOR)  # more would pass the server's own time limit on a machine that slow
+    many = fewer(100)
     server = fresh().start()
     client = server.client()
     client.create("kept")

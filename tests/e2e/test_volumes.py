@@ -180,6 +180,7 @@ def test_create_that_fails(house):
 
 # ---- quota ----
 
+@pytest.mark.quota
 def test_full(server, client):
     """A full sandbox's workspace can be kept, and what is thrown away gives its room back."""
     client.create("a", diskSizeGB=0.2)
@@ -200,6 +201,7 @@ def test_full(server, client):
     assert client.delete(f"/volumes/{volume}").status == 200
 
 
+@pytest.mark.quota
 def test_larger_than_the_disk(server, client):
     client.create("a", diskSizeGB=0.4)
     client.sh("a", "head -c 300000000 /dev/zero > f && sync f")

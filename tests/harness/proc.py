@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+HAS_QUOTAS = KERNEL >= (6, 7)  # btrfs' simple ones
 
 
 def pids():

@@ -12,6 +12,11 @@ def stretch(seconds):
     return seconds * FACTOR
 
 
+def fewer(number):
+    """As many as can be asked of this machine at once, within the server's own bounds."""
+    return max(2, int(number / FACTOR))
+
+
 def until(condition, what, timeout=10.0, step=0.02):
     """The condition's first true value; fails with `what` when there is none in time."""
     timeout = stretch(timeout)
