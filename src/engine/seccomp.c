@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The allow-list names what ordinary programs need: compilers, interpreters, package managers,
  * browsers, debuggers. Left out is what makes namespaces, mounts, keys, kernel programs or modules,
- * what sets clocks, and what reaches parts of the kernel with a history of holes (io_uring,
- * userfaultfd, bpf, perf). What is not named answers ENOSYS, so that programs fall back. */
+ * what sets clocks, what reaches parts of the kernel with a history of holes (io_uring,
+ * userfaultfd, bpf, perf), and what takes from one pool of the whole host (io_setup). What is not
+ * named answers ENOSYS, so that programs fall back. */
 #include "engine/seccomp.h"
 #include "init/proto.h"
 #include <errno.h>
@@ -144,12 +145,6 @@ static const char *const allowed[] = {
     "timerfd_gettime",
     "timerfd_settime",
     "pause",
-    "io_cancel",
-    "io_destroy",
-    "io_getevents",
-    "io_pgetevents",
-    "io_setup",
-    "io_submit",
     /* memory */
     "brk",
     "madvise",

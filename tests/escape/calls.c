@@ -21,6 +21,7 @@
 
 static char scratch[256], zeros[256];
 static uint64_t timex[64] = {1}; /* set the offset, to nothing; written to by the kernel */
+static uint64_t aio[1];
 static const uint64_t ones[32] = {1};
 static const uint32_t all_ones[6] = {~0U, ~0U, ~0U, ~0U, ~0U, ~0U};
 static const uint32_t bpf_array[32] = {2, 4, 4, 1}; /* type, key, value, entries */
@@ -64,6 +65,7 @@ const struct call calls[] = {
     {"bpf_map", HIGH, SYS_bpf, {0, P(bpf_array), 64}},
     {"bpf_prog", HIGH, SYS_bpf, {5, P(zeros), 64}},
     {"io_uring", HIGH, SYS_io_uring_setup, {4, P(zeros)}},
+    {"aio", MEDIUM, SYS_io_setup, {1, P(aio)}},
     {"userfaultfd", MEDIUM, SYS_userfaultfd, {0}},
     {"userfaultfd_user", MEDIUM, SYS_userfaultfd, {1}},
     {"perf", HIGH, SYS_perf_event_open, {P(perf_attr), 0, -1, -1}},
