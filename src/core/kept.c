@@ -109,7 +109,9 @@ int cay_core_promise_volume(struct cay_core *core, const struct cay_sandbox *sb,
                               .created_at_ms = cay_clock_ms()};
     cay_str_copy(volume.id, sizeof volume.id, sb->keeps);
     cay_str_copy(volume.sandbox_id, sizeof volume.sandbox_id, sb->id);
-    return put(core, &volume, CAY_SOON, err);
+    /* On the disk, and the intent with it, before the files are the volume's: after a power cut
+     * they would be nobody's, and go. */
+    return put(core, &volume, CAY_NOW, err);
 }
 
 /* A sandbox whose files were gone before left no volume behind. */

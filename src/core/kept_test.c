@@ -357,6 +357,21 @@ static const char *holder(struct fixture *f, const char *id)
     return cay_arena_strdup(&f->a, kept.sandbox_id);
 }
 
+TEST(volume_is_promised_on_the_disk)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox gone;
+    fixture_open(&f);
+    fixture_create(&f, "origin", true);
+    int before = cay_store_fake_synced(f.store);
+    CHECK_EQ("deleted",
+             cay_core_delete(f.core, &f.me, "origin", CAY_WORKSPACE_KEPT, &f.a, &gone, &err), 0);
+    CHECK_EQ("synced before the files go, and at the end", cay_store_fake_synced(f.store) - before,
+             2);
+    fixture_close(&f);
+}
+
 TEST(volume_has_one_writer_at_a_time)
 {
     struct fixture f;

@@ -10,7 +10,7 @@ struct fake {
     struct cay_store *inner;
     char dir[48];
     int dir_fd;
-    atomic_int fail_at;
+    atomic_int fail_at, synced;
 };
 
 static struct cay_store *inner(struct cay_store *s)
@@ -21,6 +21,17 @@ static struct cay_store *inner(struct cay_store *s)
 void cay_store_fake_fail_at(struct cay_store *s, int n)
 {
     atomic_store(&((struct fake *)s)->fail_at, n);
+}
+
+int cay_store_fake_synced(struct cay_store *s)
+{
+    return atomic_load(&((struct fake *)s)->synced);
+}
+
+static void count_sync(struct cay_store *s, enum cay_durable durable)
+{
+    if (durable == CAY_NOW)
+        atomic_fetch_add(&((struct fake *)s)->synced, 1);
 }
 
 /* Each entry asks this first. */
@@ -107,6 +118,7 @@ static int update(struct cay_store *s, const struct cay_sandbox *sb, enum cay_du
                   struct cay_error *err)
 {
     int r = count_call(s, err);
+    count_sync(s, durable);
     return r < 0 ? r : cay_store_update(inner(s), sb, durable, err);
 }
 
@@ -161,6 +173,7 @@ static int kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_d
                     struct cay_error *err)
 {
     int r = count_call(s, err);
+    count_sync(s, durable);
     return r < 0 ? r : cay_store_kept_put(inner(s), kept, durable, err);
 }
 

@@ -5,6 +5,8 @@
 
 /* The n-th call from now on fails with CAY_ERR_STORE and does nothing; 0: none does. */
 void cay_store_fake_fail_at(struct cay_store *s, int n);
+/* How many updates and puts have asked to be on the disk when they return. */
+int cay_store_fake_synced(struct cay_store *s);
 
 /* Between the files of this folder: counts the call; the store behind, or NULL when it fails. */
 struct cay_store *cay_store_fake_enter(struct cay_store *s, struct cay_error *err);
