@@ -221,7 +221,6 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
 {
     struct cay_sandbox before = *sb;
     struct cay_usage used = {0};
-    struct cay_error ignored; /* the error that matters is why it is still there */
     int r = cay_state_apply(&sb->state, CAY_DELETE, err);
     if (r < 0 || before.state == CAY_TERMINATED)
         return r;
@@ -236,14 +235,13 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     if (r < 0)
         return r;
     cay_crash_point("delete-row-marked");
-    bool promised = sb->keeps[0] && !sb->spec.volume;
-    r = promised ? cay_core_promise_volume(core, sb, err) : 0;
+    r = sb->keeps[0] && !sb->spec.volume ? cay_core_promise_volume(core, sb, err) : 0;
     if (r == 0)
         r = cay_provider_destroy(core->provider, sb->id, volume_order(sb), &used, err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
+        /* The promise stays: a provider that was only late may still make the volume, and reconcile
+         * decides by what there is once the sandbox is gone. */
         cay_core_note(core, &before, CAY_SOON);
-        if (promised)
-            (void)cay_store_kept_remove(core->store, sb->keeps, CAY_SOON, &ignored);
         return cay_wrap(err, "cannot destroy sandbox %s", sb->id);
     }
     cay_crash_point("delete-provider-done");

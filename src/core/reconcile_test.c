@@ -68,6 +68,34 @@ TEST(reconcile_does_not_believe_an_empty_store)
     fixture_close(&f);
 }
 
+/* A delete that was told to have failed, by a provider that was only late. */
+TEST(reconcile_finds_the_volume_of_a_late_delete)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox gone;
+    struct cay_kept kept = {0};
+    char volume[CAY_ID_SIZE];
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", true);
+    cay_id_volume(volume, sb.id);
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK_EQ("fails", cay_core_delete(f.core, &f.me, sb.id, CAY_WORKSPACE_KEPT, &f.a, &gone, &err),
+             CAY_ERR_PROVIDER);
+    CHECK_EQ("as it was", fixture_state(&f, sb.id), CAY_RUNNING);
+    CHECK_EQ("no volume yet", cay_core_kept(f.core, &f.me, CAY_VOLUME, volume, &f.a, &kept, &err),
+             CAY_ERR_NOT_FOUND);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("late", cay_provider_destroy(f.provider, sb.id, volume, NULL, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("deleted",
+             cay_core_delete(f.core, &f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &gone, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("kept", cay_core_kept(f.core, &f.me, CAY_VOLUME, volume, &f.a, &kept, &err), 0);
+    CHECK_STR("and free", kept.sandbox_id, "");
+    fixture_close(&f);
+}
+
 /* A create whose undo failed, or that a crash cut: no row, no sandbox afterwards. */
 TEST(reconcile_finishes_a_broken_create)
 {
