@@ -5,5 +5,7 @@
 #include "http/response.h"
 
 int cay_api_status(const struct cay_error *err);
+/* "error":{"code","message","details"}, into the object that is open. */
+void cay_api_shape_error(struct cay_json_writer *w, const struct cay_error *err);
 /* {"error":{"code","message","details"}} and, for clients of /api/v1, "detail". */
 void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp);

@@ -63,14 +63,8 @@ static void add_headers(const struct cay_req *req, const struct cay_error *err,
         cay_resp_header(resp, "Allow", req->allow);
 }
 
-void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp)
+void cay_api_shape_error(struct cay_json_writer *w, const struct cay_error *err)
 {
-    int status = cay_api_status(err);
-    bool callers = err->code == CAY_ERR_UNSUPPORTED || err->code == CAY_ERR_CONFLICT;
-    if (status >= 500 && !callers)
-        cay_log_error(err, "%s %s failed, request %s", req->method, req->path, req->request_id);
-    struct cay_json_writer *w = cay_resp_json(resp, status);
-    cay_jw_object(w, NULL);
     cay_jw_object(w, "error");
     cay_jw_str(w, "code", cay_error_name(err));
     cay_jw_str(w, "message", err->msg);
@@ -86,6 +80,17 @@ void cay_api_error(const struct cay_req *req, const struct cay_error *err, struc
     }
     cay_jw_object_end(w);
     cay_jw_object_end(w);
+}
+
+void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp)
+{
+    int status = cay_api_status(err);
+    bool callers = err->code == CAY_ERR_UNSUPPORTED || err->code == CAY_ERR_CONFLICT;
+    if (status >= 500 && !callers)
+        cay_log_error(err, "%s %s failed, request %s", req->method, req->path, req->request_id);
+    struct cay_json_writer *w = cay_resp_json(resp, status);
+    cay_jw_object(w, NULL);
+    cay_api_shape_error(w, err);
     cay_jw_str(w, "detail", err->msg);
     cay_jw_object_end(w);
     add_headers(req, err, resp);

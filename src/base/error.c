@@ -105,6 +105,22 @@ int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ..
     return code;
 }
 
+int cay_fail_inside(struct cay_error *err, const char *fmt, ...)
+{
+    char field[sizeof err->field];
+    va_list args;
+    memcpy(field, err->field, sizeof field);
+    va_start(args, fmt);
+    (void)vsnprintf(err->field, sizeof err->field, fmt, args); /* as much as fits, here and below */
+    va_end(args);
+    size_t len = strlen(err->field);
+    if (field[0] && len + 1 < sizeof err->field) {
+        err->field[len++] = '.';
+        cay_str_copy(err->field + len, sizeof err->field - len, field);
+    }
+    return err->code;
+}
+
 int cay_wrap(struct cay_error *err, const char *fmt, ...)
 {
     char msg[2 * sizeof err->msg], cause[sizeof err->msg + sizeof err->cause + 2];

@@ -47,6 +47,8 @@ int cay_fail_quota(struct cay_error *err, const char *quota, double limit, doubl
 /* The cause is what errno says. */
 int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...) CAY_PRINTF(3, 4);
 int cay_wrap(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
+/* Names what holds the field at fault: with "commands[%zu]" cwd becomes commands[3].cwd. */
+int cay_fail_inside(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
 
 /* The name on the wire: err->name, or the code's own ("NOT_FOUND"). */
 const char *cay_error_name(const struct cay_error *err);

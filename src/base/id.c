@@ -15,7 +15,8 @@
 #define KEY_PREFIX "ky-"
 #define LETTERS 20 /* after each of these */
 #define EXEC_PREFIX "exec_"
-#define EXEC_CHARS 16
+#define BATCH_PREFIX "batch_"
+#define EXEC_CHARS 16 /* after each of these */
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 static const char hex[] = "0123456789abcdef";
@@ -106,6 +107,12 @@ void cay_id_execution(char out[CAY_ID_SIZE])
     cay_id_hex(out + strlen(EXEC_PREFIX), EXEC_CHARS);
 }
 
+void cay_id_batch(char out[CAY_ID_SIZE])
+{
+    memcpy(out, BATCH_PREFIX, strlen(BATCH_PREFIX));
+    cay_id_hex(out + strlen(BATCH_PREFIX), EXEC_CHARS);
+}
+
 void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
 {
     size_t at = strlen(SANDBOX_PREFIX);
@@ -115,13 +122,23 @@ void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
     out[at] = 0;
 }
 
-void cay_id_execution_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+static void hex_of(char out[CAY_ID_SIZE], const char *prefix, const unsigned char seed[32])
 {
-    size_t at = strlen(EXEC_PREFIX);
-    memcpy(out, EXEC_PREFIX, at);
+    size_t at = strlen(prefix);
+    memcpy(out, prefix, at);
     for (size_t i = 0; i < EXEC_CHARS; i++)
         out[at++] = hex[seed[i] & 15];
     out[at] = 0;
+}
+
+void cay_id_execution_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+{
+    hex_of(out, EXEC_PREFIX, seed);
+}
+
+void cay_id_batch_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+{
+    hex_of(out, BATCH_PREFIX, seed);
 }
 
 static bool has_form(const char *s, const char *prefix, const char *alphabet, size_t count)
@@ -154,4 +171,9 @@ bool cay_id_is_team(const char *s)
 bool cay_id_is_execution(const char *s)
 {
     return has_form(s, EXEC_PREFIX, hex, EXEC_CHARS);
+}
+
+bool cay_id_is_batch(const char *s)
+{
+    return has_form(s, BATCH_PREFIX, hex, EXEC_CHARS);
 }

@@ -47,6 +47,8 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_oom_init(&core->oom);
     cay_settler_init(&core->settler);
     cay_maker_init(&core->maker);
+    cay_waiter_init(&core->waiter);
+    cay_batcher_init(&core->batcher);
     pthread_mutex_init(&core->cache.lock, NULL);
     init_wake(core);
     *out = core;
@@ -108,13 +110,16 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
 int cay_core_keep(struct cay_core *core, struct cay_error *err)
 {
     int r = cay_keeper_start(core, err);
-    return r < 0 ? r : cay_maker_start(core, err);
+    if (r == 0)
+        r = cay_maker_start(core, err);
+    return r < 0 ? r : cay_batcher_start(core, err);
 }
 
 void cay_core_close(struct cay_core *core)
 {
     if (!core)
         return;
+    cay_batcher_done(core);
     cay_maker_done(core);
     cay_keeper_stop(core);
     cay_settler_done(&core->settler);

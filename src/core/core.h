@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share. Nobody outside includes it, but for tests. */
 #pragma once
+#include "core/batch.h"
 #include "core/cache.h"
 #include "core/hold.h"
 #include "core/keyring.h"
@@ -33,6 +34,8 @@ struct cay_core {
     struct cay_oom oom;
     struct cay_settler settler;
     struct cay_maker maker;
+    struct cay_waiter waiter;
+    struct cay_batcher batcher;
 
     /* kept_reconcile.c, on the keeper's thread */
     struct cay_core_suspect *suspects; /* without a row at the last pass; malloc'ed */
@@ -57,6 +60,10 @@ int cay_core_find(struct cay_core *core, const struct cay_account *owner, const 
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 /* A path in a sandbox, as callers may name one. */
 int cay_core_check_path(const char *path, const char *field, struct cay_error *err);
+/* What is asked for against what the host can give; what was left out is fitted to it. */
+int cay_core_check_spec(struct cay_core *core, struct cay_spec *spec, struct cay_error *err);
+/* A command, before anything is done about it. */
+int cay_core_check_exec(const struct cay_exec_spec *spec, struct cay_error *err);
 /* exec_files.c: what a command begins with, checked and written. */
 int cay_core_check_files(const struct cay_exec_spec *spec, struct cay_error *err);
 int cay_core_put_files(struct cay_core *core, const struct cay_account *owner, const char *id,

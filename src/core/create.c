@@ -160,15 +160,20 @@ static void undo(struct cay_core *core, struct cay_sandbox *sb, const struct cay
     sb->status_reason = sb->death.message = NULL; /* reason goes with us */
 }
 
+int cay_core_check_spec(struct cay_core *core, struct cay_spec *spec, struct cay_error *err)
+{
+    struct cay_host host = {.memory_bytes = core->host_memory_bytes,
+                            .disk_bytes = cay_provider_room(core->provider)};
+    cay_validate_fit(spec, &host);
+    return cay_validate_spec(spec, &host, err);
+}
+
 /* What is asked for, as a row that is not written yet. */
 static int prepare(struct cay_core *core, const struct cay_account *owner,
                    const struct cay_spec *spec, struct cay_sandbox *out, struct cay_error *err)
 {
     struct cay_spec wanted = *spec;
-    struct cay_host host = {.memory_bytes = core->host_memory_bytes,
-                            .disk_bytes = cay_provider_room(core->provider)};
-    cay_validate_fit(&wanted, &host);
-    int r = cay_validate_spec(&wanted, &host, err);
+    int r = cay_core_check_spec(core, &wanted, err);
     if (r == 0)
         *out = new_row(core, owner, &wanted);
     return r;

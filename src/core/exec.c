@@ -84,6 +84,12 @@ static int find_first(struct cay_core *core, const struct cay_sandbox *sb, const
     return r < 0 ? r : cay_once_same(once, out->fingerprint, err);
 }
 
+int cay_core_check_exec(const struct cay_exec_spec *spec, struct cay_error *err)
+{
+    int r = cay_validate_exec(spec, err);
+    return r < 0 ? r : cay_core_check_files(spec, err);
+}
+
 int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_execution *out,
                   struct cay_error *err)
@@ -94,9 +100,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     bool found = false;
     int r = cay_core_find(core, owner, id, a, &sb, err);
     if (r == 0)
-        r = cay_validate_exec(spec, err);
-    if (r == 0)
-        r = cay_core_check_files(spec, err);
+        r = cay_core_check_exec(spec, err);
     cay_id_execution(exec_id);
     if (r == 0 && spec->once) {
         cay_once_execution(core, sb.id, spec->once, exec_id);

@@ -252,6 +252,7 @@ static void sweep(struct cay_core *core)
         cay_log_sweep(core->logs_fd, CAY_LOG_RETENTION_MS, is_alive, &rows);
         r = cay_store_forget(core->store, before_ms, &err);
     }
+    cay_batch_file_sweep(core, CAY_LOG_RETENTION_MS);
     if (r < 0)
         cay_log_error(&err, "cannot forget what is old");
 }

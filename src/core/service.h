@@ -8,6 +8,7 @@
 #include "core/access.h"
 #include "log/record.h"
 #include "model/account.h"
+#include "model/batch.h"
 #include "model/config.h"
 #include "model/execution.h"
 #include "model/kept.h"
@@ -167,6 +168,26 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
 /* What a reply means to the caller: 0 when it is good. NULL: there was none. */
 int cay_core_file_verdict(const struct cay_file_request *rq, const struct cay_file_reply *reply,
                           struct cay_error *err);
+
+/* Many commands over many sandboxes. They run to their end whether somebody follows or not; what is
+ * told of them is written to a file, line by line in order of completion. Nothing of one item stops
+ * another. With a key that came before: the batch that it began. */
+typedef void (*cay_batch_shape)(const struct cay_batch_event *e, struct cay_buf *out);
+struct cay_batch_asked {
+    struct cay_arena arena; /* holds the spec; taken when the batch begins */
+    struct cay_batch_spec spec;
+    cay_batch_shape shape; /* an event as a line; any thread */
+    size_t bytes;          /* about what the arena holds, for the bound over all */
+};
+struct cay_batch_ref {
+    char id[CAY_ID_SIZE];
+    int fd; /* of the lines, from CAY_BATCH_HEAD on; behind the last one there is a NUL; yours */
+    bool replayed;
+};
+int cay_core_batch(struct cay_core *core, const struct cay_account *owner,
+                   struct cay_batch_asked *asked, struct cay_batch_ref *out, struct cay_error *err);
+/* While it does, or once the NUL is there, all is well with its lines. Does not block. */
+bool cay_core_batch_runs(struct cay_core *core, const char *id);
 
 /* For streams, which must not block. Whoever follows the log is woken when either changes. */
 /* No exit record will come. */

@@ -176,7 +176,8 @@ static bool is_json_type(const char *type)
     return len > 5 && strncasecmp(type + len - 5, "+json", 5) == 0;
 }
 
-int cay_req_json(struct cay_req *req, const struct cay_json **out, struct cay_error *err)
+int cay_req_json(const struct cay_req *req, struct cay_arena *a, const struct cay_json **out,
+                 struct cay_error *err)
 {
     const char *encoding = cay_req_header(req, "content-encoding");
     const struct cay_json *json = NULL;
@@ -187,7 +188,7 @@ int cay_req_json(struct cay_req *req, const struct cay_json **out, struct cay_er
         if (!is_json_type(cay_req_header(req, "content-type")))
             return cay_fail_as(err, CAY_ERR_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE",
                                "the body must be sent as application/json");
-        int r = cay_json_parse(req->arena, req->body, req->body_len, &json, err);
+        int r = cay_json_parse(a, req->body, req->body_len, &json, err);
         if (r < 0)
             return r;
         if (json->kind != CAY_JSON_OBJECT)
@@ -202,6 +203,6 @@ int cay_req_decode(struct cay_req *req, const struct cay_field *table, void *out
                    struct cay_error *err)
 {
     const struct cay_json *json;
-    int r = cay_req_json(req, &json, err);
+    int r = cay_req_json(req, req->arena, &json, err);
     return r < 0 ? r : cay_fields_decode(req->arena, table, json, out, err);
 }

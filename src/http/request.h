@@ -72,9 +72,10 @@ int cay_req_query(struct cay_req *req, struct cay_pairs *out, struct cay_error *
  * is a CAY_FIELD_STRINGS may be repeated. Unknown parameters are ignored. */
 int cay_req_decode_query(struct cay_req *req, const struct cay_field *table, void *out,
                          struct cay_error *err);
-/* The JSON body, an object; NULL when it is empty. A body that is not application/json (or +json):
- * CAY_ERR_MEDIA_TYPE; Content-Encoding: the same. */
-int cay_req_json(struct cay_req *req, const struct cay_json **out, struct cay_error *err);
+/* The JSON body, an object in the arena; NULL when it is empty. A body that is not application/json
+ * (or +json): CAY_ERR_MEDIA_TYPE; Content-Encoding: the same. */
+int cay_req_json(const struct cay_req *req, struct cay_arena *a, const struct cay_json **out,
+                 struct cay_error *err);
 /* Decodes it by table; an empty one is {} . */
 int cay_req_decode(struct cay_req *req, const struct cay_field *table, void *out,
                    struct cay_error *err);

@@ -68,6 +68,19 @@
 #define CAY_LOG_RATE_BYTES (32 * CAY_MIB) /* a second, past the head */
 #define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
 
+/* batches */
+#define CAY_BATCHES 16                 /* at once; more is 503 */
+#define CAY_BATCH_BYTES (32 * CAY_MIB) /* of what they were asked, together */
+#define CAY_BATCH_ITEMS 10000
+#define CAY_BATCH_SANDBOXES 1000
+#define CAY_BATCH_CONCURRENCY 64 /* items of one that run at once */
+#define CAY_BATCH_DEFAULT_CONCURRENCY 8
+#define CAY_BATCH_THREADS 8 /* that begin and finish items of all */
+#define CAY_BATCH_OUTPUT_BYTES                                                                     \
+    (1 * CAY_MIB) /* of each stream of an item, unless it says otherwise */
+#define CAY_BATCH_FILE_BYTES (256 * CAY_MIB) /* of results; what comes then is without output */
+#define CAY_BATCH_HEAD 33                    /* bytes before the first line of a batch's file */
+
 /* files */
 #define CAY_MAX_FILE_CALLS 32  /* at once in one sandbox */
 #define CAY_FILE_CALL_MS 60000 /* of one that moves no data */

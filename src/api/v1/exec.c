@@ -27,6 +27,20 @@ static void shape_output(struct cay_json_writer *w, const char *key, int log_fd,
     cay_jw_strn(w, key, text.data ? text.data : "", text.len);
 }
 
+void cay_v1_shape_result(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,
+                         size_t limit)
+{
+    bool truncated = ex->truncated;
+    cay_jw_str(w, "id", ex->id);
+    cay_jw_str(w, "sandboxId", ex->sandbox_id);
+    cay_jw_str(w, "status", "exited");
+    cay_v1_shape_exit(w, ex);
+    shape_output(w, "stdout", log_fd, CAY_RECORD_STDOUT, limit, &truncated);
+    shape_output(w, "stderr", log_fd, CAY_RECORD_STDERR, limit, &truncated);
+    cay_jw_bool(w, "truncated", truncated);
+    cay_jw_int(w, "durationMs", ex->duration_ms);
+}
+
 static int answer_result(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     const struct call *call = req->data;
@@ -41,17 +55,9 @@ static int answer_result(struct cay_req *req, struct cay_resp *resp, struct cay_
     if (ex.status == CAY_EXEC_LOST)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "EXEC_LOST",
                            "the sandbox ended before %s did; what it wrote is kept", ex.id);
-    bool truncated = ex.truncated;
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
-    cay_jw_str(w, "id", ex.id);
-    cay_jw_str(w, "sandboxId", ex.sandbox_id);
-    cay_jw_str(w, "status", "exited");
-    cay_v1_shape_exit(w, &ex);
-    shape_output(w, "stdout", fd, CAY_RECORD_STDOUT, call->limit, &truncated);
-    shape_output(w, "stderr", fd, CAY_RECORD_STDERR, call->limit, &truncated);
-    cay_jw_bool(w, "truncated", truncated);
-    cay_jw_int(w, "durationMs", ex.duration_ms);
+    cay_v1_shape_result(w, &ex, fd, call->limit);
     cay_jw_object_end(w);
     return 0;
 }
@@ -59,7 +65,7 @@ static int answer_result(struct cay_req *req, struct cay_resp *resp, struct cay_
 static int decode(struct cay_req *req, struct cay_v1_exec *out, struct cay_error *err)
 {
     const struct cay_json *body;
-    int r = cay_req_json(req, &body, err);
+    int r = cay_req_json(req, req->arena, &body, err);
     if (r == 0)
         r = cay_v1_decode_exec(req->arena, body, out, err);
     return r < 0 ? r : cay_v1_once(req, NULL, &out->spec.once, err);
@@ -67,7 +73,7 @@ static int decode(struct cay_req *req, struct cay_v1_exec *out, struct cay_error
 
 static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_exec asked;
+    struct cay_v1_exec asked = {.output_limit = CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES};
     struct call *call = cay_arena_alloc(req->arena, sizeof *call);
     CAY_AUTO_FD int fd = -1;
 

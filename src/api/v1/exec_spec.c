@@ -114,7 +114,7 @@ static void log_in(struct cay_arena *a, struct cay_exec_spec *spec)
 int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struct cay_v1_exec *out,
                        struct cay_error *err)
 {
-    struct body body = {.output_limit = CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES};
+    struct body body = {.output_limit = (int64_t)out->output_limit};
     struct cay_exec_spec spec = {0};
     int r = cay_fields_decode(a, fields, object, &body, err);
     if (r == 0 && !body.command)

@@ -304,27 +304,46 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     spec->team_id = body->team_id;
 }
 
+static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
+                  struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+{
+    *body = body_of(spec);
+    int r = cay_fields_decode(a, fields, object, body, err);
+    if (r == 0 && !fork && (body->count || body->execution_id))
+        r = cay_fail_field(err, body->count ? "count" : "executionId", "unknown field %s",
+                           body->count ? "count" : "executionId");
+    if (r == 0)
+        r = refuse_later_ones(body, err);
+    if (r == 0)
+        r = set_image(body, spec, err);
+    if (r == 0)
+        r = set_source(body, fork, spec, err);
+    if (r == 0)
+        r = set_sizes(body, spec, err);
+    if (r == 0)
+        r = set_start(a, body, spec, err);
+    if (r == 0)
+        set_rest(body, spec);
+    return r;
+}
+
+int cay_v1_decode_spec_of(struct cay_arena *a, const struct cay_json *object, struct cay_spec *spec,
+                          struct cay_error *err)
+{
+    struct create_body body;
+    return decode(a, object, false, &body, spec, err);
+}
+
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
                        struct cay_error *err)
 {
-    struct create_body body = body_of(spec);
-    int r = cay_req_decode(req, fields, &body, err);
-    if (r == 0 && !count_out && (body.count || body.execution_id))
-        r = cay_fail_field(err, body.count ? "count" : "executionId", "unknown field %s",
-                           body.count ? "count" : "executionId");
+    struct create_body body;
+    const struct cay_json *object;
+    int r = cay_req_json(req, req->arena, &object, err);
     if (r == 0)
-        r = refuse_later_ones(&body, err);
-    if (r == 0)
-        r = set_image(&body, spec, err);
-    if (r == 0)
-        r = set_source(&body, count_out != NULL, spec, err);
-    if (r == 0)
-        r = set_sizes(&body, spec, err);
-    if (r == 0)
-        r = set_start(req->arena, &body, spec, err);
+        r = decode(req->arena, object, count_out != NULL, &body, spec, err);
     if (r < 0)
         return r;
-    set_rest(&body, spec);
     if (!count_out)
         return cay_v1_once(req, body.idempotency_key, &spec->once, err);
     *count_out = body.count;

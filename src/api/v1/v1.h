@@ -8,12 +8,15 @@
 extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
-    cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[];
+    cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
 
 /* spec.c: bodies to specs. The spec comes with its defaults. count_out is for forks, NULL for a
  * create; 0 when the body names none. */
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
                        struct cay_error *err);
+/* The same as a part of something else. */
+int cay_v1_decode_spec_of(struct cay_arena *a, const struct cay_json *object, struct cay_spec *spec,
+                          struct cay_error *err);
 /* The header Idempotency-Key, or what the body has as `key`; NULL when there is neither. */
 int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **out,
                 struct cay_error *err);
@@ -26,6 +29,7 @@ struct cay_v1_exec {
     bool detach;
     size_t output_limit;
 };
+/* out->output_limit is what an absent one stands for. */
 int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struct cay_v1_exec *out,
                        struct cay_error *err);
 /* Known, and not to be had yet: refused unless it is absent or says nothing. */
@@ -74,7 +78,11 @@ struct cay_stream *cay_v1_wait(struct cay_core *core, const struct cay_execution
 int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
                          enum cay_v1_form form, struct cay_stream *stream);
 
-/* exec.c: SIGTERM, TERM or 15; NULL is SIGTERM. */
+/* exec.c: how it ended and what it wrote, at most limit bytes of each stream, into the object that
+ * is open. */
+void cay_v1_shape_result(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,
+                         size_t limit);
+/* SIGTERM, TERM or 15; NULL is SIGTERM. */
 int cay_v1_decode_signal(const struct cay_json *v, int *out, struct cay_error *err);
 
 /* output.c: what is kept of a stream (CAY_RECORD_PAD: of both), from a place on, at most limit
