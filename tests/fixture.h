@@ -27,11 +27,12 @@ static inline void fixture_open(struct fixture *f)
     int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     (void)mkdirat(dir_fd, "logs", 0700);
     int logs_fd = openat(dir_fd, "logs", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    close(dir_fd);
     CHECK_EQ("the fake store opens", cay_store_open("fake", &cfg, &f->store, &err), 0);
     f->provider = cay_provider_fake_new(events);
     CHECK_EQ("a core opens",
              cay_core_new(&cfg, f->store, f->provider, events, logs_fd, &f->core, &err), 0);
+    CHECK_EQ("records are kept", cay_core_open_records(f->core, dir_fd, &err), 0);
+    close(dir_fd);
 }
 
 static inline void fixture_close(struct fixture *f)

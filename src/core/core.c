@@ -39,6 +39,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     core->provider = provider;
     core->events = events;
     core->logs_fd = logs_fd;
+    core->events_fd = -1;
     core->host_memory_bytes = host_memory();
     if (gethostname(core->server, sizeof core->server - 1) != 0)
         cay_str_copy(core->server, sizeof core->server, "localhost");
@@ -94,6 +95,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     struct cay_core *core;
     r = cay_core_new(cfg, store, provider, events, cay_take_fd(&logs_fd), &core, err);
     if (r == 0)
+        r = cay_core_open_records(core, cfg->data_fd, err);
+    if (r == 0)
         r = cay_once_open(core, cfg->data_fd, err);
     if (r == 0)
         r = cay_secret_open(cfg->data_fd, "token.key", core->token_key, err);
@@ -127,6 +130,7 @@ void cay_core_close(struct cay_core *core)
     cay_store_close(core->store);
     free_queue(core->events);
     cay_close_fd(&core->logs_fd);
+    cay_close_fd(&core->events_fd);
     cay_oom_done(&core->oom);
     cay_keyring_done(&core->keyring);
     cay_holds_done(&core->holds);

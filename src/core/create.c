@@ -47,6 +47,8 @@ int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const ch
     sb->updated_at_ms = cay_clock_ms();
     struct cay_error unwritten;
     int w = cay_store_update(core->store, sb, CAY_NOW, left ? &unwritten : err);
+    if (w == 0)
+        cay_core_tell(core, sb, NULL);
     return left ? r : w;
 }
 
@@ -202,11 +204,18 @@ int cay_making_end(struct cay_making *m, enum cay_durable durable, struct cay_er
     return say_running(m->core, &m->sb, m->began_ms, durable, err);
 }
 
+static void tell_made(struct cay_core *core, const struct cay_sandbox *sb)
+{
+    bool forked = sb->spec.from && cay_id_is_sandbox(sb->spec.from);
+    cay_core_tell(core, sb, forked ? "forked" : "created");
+}
+
 void cay_making_release(struct cay_making *m, struct cay_arena *a, struct cay_sandbox *out)
 {
     if (m->sb.spec.name == m->name)
         m->sb.spec.name = cay_arena_strdup(a, m->name);
     *out = m->sb;
+    tell_made(m->core, out);
     m->core = NULL;
     cay_hold_end(&m->hold);
 }
@@ -338,6 +347,7 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
         return r;
     }
     cay_crash_point("create-row-written");
+    tell_made(core, &sb);
     cay_maker_go(core, job);
     sb.spec.name = cay_arena_strdup(a, sb.spec.name);
     *out = sb;
@@ -356,8 +366,10 @@ void cay_core_finish_create(struct cay_core *core, const char *account_id, const
         r = make(core, &sb, &err);
     if (r == 0)
         r = say_running(core, &sb, began_ms, CAY_NOW, &err);
-    if (r == 0)
+    if (r == 0) {
+        cay_core_tell(core, &sb, NULL);
         return;
+    }
     cay_log_error(&err, "cannot create sandbox %s", id);
     if (sb.id[0])
         undo(core, &sb, &err);

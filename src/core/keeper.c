@@ -10,6 +10,7 @@
 #include "core/kept.h"
 #include "core/metrics.h"
 #include "core/reconcile.h"
+#include "log/events.h"
 #include "log/files.h"
 #include "model/limits.h"
 #include <string.h>
@@ -250,6 +251,7 @@ static void sweep(struct cay_core *core)
     int r = cay_store_all(core->store, &a, &rows, &err);
     if (r == 0) {
         cay_log_sweep(core->logs_fd, CAY_LOG_RETENTION_MS, is_alive, &rows);
+        cay_events_trim(core->events_fd, cay_clock_ms() - CAY_EVENTS_RETENTION_MS);
         r = cay_store_forget(core->store, before_ms, &err);
     }
     cay_batch_file_sweep(core, CAY_LOG_RETENTION_MS);

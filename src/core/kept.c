@@ -221,9 +221,11 @@ int cay_core_snapshot(struct cay_core *core, const struct cay_account *owner, co
     cay_id_snapshot(kept.id);
     cay_str_copy(kept.sandbox_id, sizeof kept.sandbox_id, sb.id);
     r = make_snapshot(core, &kept, err);
-    if (r == 0)
-        *out = kept;
-    return r;
+    if (r < 0)
+        return r;
+    cay_core_tell_snapshot(core, &sb, kept.id);
+    *out = kept;
+    return 0;
 }
 
 int cay_core_kept(struct cay_core *core, const struct cay_account *owner, enum cay_kept_kind kind,

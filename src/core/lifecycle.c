@@ -101,6 +101,7 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
         }
         cay_core_mark_started(&sb, cay_clock_ms());
         cay_core_note(core, &sb, CAY_NOW);
+        cay_core_tell(core, &sb, NULL);
         cay_core_mind_start(core, &sb);
     }
     *out = sb;
@@ -128,6 +129,7 @@ static int hold_still(struct cay_core *core, const struct cay_account *owner, co
         if (r < 0)
             return cay_core_gone(pauses ? "pause" : "resume", sb.id, r, err);
         cay_core_note(core, &sb, CAY_NOW);
+        cay_core_tell(core, &sb, NULL);
         cay_core_mind_start(core, &sb);
     }
     *out = sb;
@@ -179,6 +181,7 @@ int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const stru
         sb->death.cpu_ms = usage.cpu_us / 1000;
     }
     cay_core_note(core, sb, CAY_NOW);
+    cay_core_tell(core, sb, NULL);
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
     return 0;
 }
@@ -261,9 +264,11 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     cay_oom_forget(&core->oom, sb->id);
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
     r = cay_store_update(core->store, sb, CAY_NOW, err);
-    if (r == 0)
-        cay_crash_point("delete-row-gone");
-    return r;
+    if (r < 0)
+        return r;
+    cay_crash_point("delete-row-gone");
+    cay_core_tell(core, sb, NULL);
+    return 0;
 }
 
 int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
@@ -349,6 +354,8 @@ int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const stru
         sb->expires_at_ms = 0;
     sb->updated_at_ms = cay_clock_ms();
     r = cay_store_update(core->store, sb, CAY_NOW, err);
+    if (r == 0)
+        cay_core_tell(core, sb, NULL);
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
     return r;
 }

@@ -113,6 +113,15 @@ static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entr
                      : entry->running;
 }
 
+static int write_down(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    sb->updated_at_ms = cay_clock_ms();
+    int r = cay_store_update(core->store, sb, CAY_NOW, err);
+    if (r == 0)
+        cay_core_tell(core, sb, NULL);
+    return r;
+}
+
 static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
 {
     sb->has_death = true;
@@ -125,8 +134,7 @@ static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_e
         return r;
     sb->status_reason = "the sandbox and its files are gone";
     sb->expires_at_ms = 0;
-    sb->updated_at_ms = cay_clock_ms();
-    return cay_store_update(core->store, sb, CAY_NOW, err);
+    return write_down(core, sb, err);
 }
 
 /* The start command of the present run, if it was begun. While the row says that the sandbox is
@@ -166,8 +174,7 @@ static int finish_start(struct cay_core *core, struct cay_sandbox *sb,
         return cay_wrap(err, "cannot run the start command");
     }
     cay_core_mark_started(sb, entry->started_at_ms);
-    sb->updated_at_ms = cay_clock_ms();
-    return cay_store_update(core->store, sb, CAY_NOW, err);
+    return write_down(core, sb, err);
 }
 
 /* A pause or a resume that a crash cut short, or whose row could not be written: what is, is. */
@@ -177,8 +184,7 @@ static int mend_pause(struct cay_core *core, struct cay_sandbox *sb,
     int r = cay_state_apply(&sb->state, entry->paused ? CAY_PAUSE : CAY_RESUME, err);
     if (r < 0)
         return r;
-    sb->updated_at_ms = cay_clock_ms();
-    return cay_store_update(core->store, sb, CAY_NOW, err);
+    return write_down(core, sb, err);
 }
 
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,

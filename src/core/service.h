@@ -28,7 +28,13 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
                  struct cay_core **out, struct cay_error *err);
 /* Reconciles, then starts the threads that go on doing so. To be called before requests come. */
 int cay_core_keep(struct cay_core *core, struct cay_error *err);
+/* Where records of what happens are kept from now on; part of cay_core_open. */
+int cay_core_open_records(struct cay_core *core, int data_fd, struct cay_error *err);
 void cay_core_close(struct cay_core *core); /* sandboxes stay */
+
+/* The account's events, see log/events.h. */
+int cay_core_events(struct cay_core *core, const struct cay_account *owner, int *fd_out,
+                    struct cay_error *err);
 
 struct cay_core_health {
     bool healthy, degraded; /* neither: unhealthy */

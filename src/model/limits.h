@@ -96,6 +96,11 @@
 #define CAY_FILE_ARCHIVE_ENTRIES 1000000
 #define CAY_FILE_WATCHES 8192 /* directories below one that is watched */
 
+/* records */
+#define CAY_EVENTS_BYTES (4 * CAY_MIB) /* of one account's events; older ones go */
+#define CAY_EVENTS_BLOCK (64 * CAY_KIB)
+#define CAY_EVENTS_RETENTION_MS (7 * 24 * 60 * 60 * 1000LL)
+
 /* HTTP */
 #define CAY_HTTP_HEAD_MAX (32 * CAY_KIB)
 #define CAY_HTTP_HEADERS_MAX 100

@@ -152,7 +152,7 @@ static int open_data(struct cay_config *cfg, struct cay_error *err)
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err)
 {
-    CAY_AUTO_FD int logs = -1;
+    static const char *const servers[] = {"logs", "events", "audit"}; /* its own folders */
     *h = (struct cay_house){-1, -1, -1};
     find_user(cfg);
     int r = open_data(cfg, err);
@@ -160,10 +160,12 @@ int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
         r = take_lock(h, cfg, wait_ms, err);
     if (r == 0)
         r = cay_path_open_dir(cfg->data_fd, "run", 0755, &h->run_fd, err);
-    if (r == 0)
-        r = cay_path_open_dir(cfg->data_fd, "logs", 0700, &logs, err);
-    if (r == 0 && fchown(logs, cfg->server_uid, cfg->server_gid) < 0)
-        r = cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of the logs");
+    for (size_t i = 0; r == 0 && i < CAY_COUNT(servers); i++) {
+        CAY_AUTO_FD int dir = -1;
+        r = cay_path_open_dir(cfg->data_fd, servers[i], 0700, &dir, err);
+        if (r == 0 && fchown(dir, cfg->server_uid, cfg->server_gid) < 0)
+            r = cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of %s", servers[i]);
+    }
     return r < 0 ? r : open_engine_socket(h, cfg, err);
 }
 
