@@ -176,6 +176,9 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
     if (r < 0)
         return r;
     bool lasts = takes_data(rq->op) || gives_data(rq->op);
+    if (lasts) /* fewer, longer turns for both sides; where it is refused they are as usual */
+        (void)fcntl(takes_data(rq->op) ? ours.in_fd : ours.out_fd, F_SETPIPE_SZ,
+                    CAY_FILE_PIPE_BYTES);
     r = cay_provider_file(core->provider, sb.id, rq, &theirs,
                           lasts ? CAY_FILE_DATA_MS : CAY_FILE_CALL_MS, err);
     if (r < 0)

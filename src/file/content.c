@@ -7,7 +7,7 @@
 #include <sys/sendfile.h>
 
 #define PIECE (1 * CAY_MIB)
-#define UNSIZED_MAX (16 * CAY_MIB)
+#define SMALL_MAX (16 * CAY_MIB) /* that one which said it was small may turn out to be */
 
 /* ---- READ ---- */
 
@@ -41,15 +41,16 @@ static enum cay_file_code hash_file(int fd, struct cay_file_reply *reply)
     return CAY_FILE_OK;
 }
 
-/* Files of /proc say that they are empty: what they hold is known when it has been read. */
-static enum cay_file_code read_unsized(int fd, struct cay_buf *out)
+/* What a small file holds is known when it has been read: those of /proc say that they are empty,
+ * those of /sys that they are a page, and others may just be written. */
+static enum cay_file_code read_small(int fd, struct cay_buf *out)
 {
     for (;;) {
         ssize_t n = read(fd, cay_buf_room(out, CAY_FILE_CHUNK), CAY_FILE_CHUNK);
         if (n <= 0)
             return n < 0 ? cay_file_code(errno) : CAY_FILE_OK;
         out->len += (size_t)n;
-        if (out->len > UNSIZED_MAX)
+        if (out->len > SMALL_MAX)
             return CAY_FILE_TOO_LARGE;
     }
 }
@@ -91,30 +92,42 @@ static enum cay_file_code choose_range(const struct cay_file_request *rq, uint64
     return reply->length == 0 ? CAY_FILE_BAD_RANGE : CAY_FILE_OK;
 }
 
+static void hash_bytes(const struct cay_buf *b, struct cay_file_reply *reply)
+{
+    struct cay_sha256 hash;
+    cay_sha256_init(&hash);
+    cay_sha256_add(&hash, b->data ? b->data : "", b->len);
+    cay_sha256_done(&hash, reply->sha256);
+    reply->flags |= CAY_FILE_HAS_SHA256;
+}
+
 enum cay_file_code cay_file_read(const struct cay_file_request *rq, struct cay_file_reply *reply)
 {
-    CAY_AUTO_BUF struct cay_buf unsized = {0};
+    CAY_AUTO_BUF struct cay_buf content = {0};
     CAY_AUTO_FD int fd = -1;
     struct stat st;
     enum cay_file_code code = open_file(rq->path, &fd, &st);
     if (code != CAY_FILE_OK)
         return code;
-    if (st.st_size == 0)
-        code = read_unsized(fd, &unsized);
-    if (unsized.len > 0)
-        st.st_size = (off_t)unsized.len;
+    const bool small = st.st_size <= CAY_FILE_CHUNK;
+    if (small)
+        code = read_small(fd, &content);
+    if (small)
+        st.st_size = (off_t)content.len;
     reply->info = cay_file_info(&st);
     if (code == CAY_FILE_OK)
         code = choose_range(rq, (uint64_t)st.st_size, reply);
-    if (code == CAY_FILE_OK && (rq->flags & CAY_FILE_HASH))
+    if (code == CAY_FILE_OK && (rq->flags & CAY_FILE_HASH) && small)
+        hash_bytes(&content, reply);
+    else if (code == CAY_FILE_OK && (rq->flags & CAY_FILE_HASH))
         code = hash_file(fd, reply);
     if (code != CAY_FILE_OK)
         return code;
     cay_file_answer(reply, CAY_FILE_OK);
-    if (unsized.len > 0)
-        (void)cay_file_put(STDOUT_FILENO, unsized.data + reply->offset, reply->length);
-    else
+    if (!small)
         send_range(fd, reply->offset, reply->length);
+    else if (content.len > 0)
+        (void)cay_file_put(STDOUT_FILENO, content.data + reply->offset, reply->length);
     return CAY_FILE_OK;
 }
 

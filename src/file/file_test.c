@@ -66,6 +66,14 @@ TEST(file_reads)
                                                                    .path = "/proc/self/stat",
                                                                    .length = UNKNOWN},
                                          NULL);
+    AUTO_TRIED struct tried page =
+        try_file((struct cay_file_request){.op = CAY_FILE_READ,
+                                           .path = "/sys/devices/system/cpu/online",
+                                           .length = UNKNOWN,
+                                           .flags = CAY_FILE_HASH},
+                 NULL);
+    CHECK("a file that says it is a page",
+          page.reply.code != 0 || (page.reply.length == page.data.len && page.data.len < 4096));
     CHECK("a file that says it is empty", t.reply.length == t.data.len && t.data.len > 10);
 }
 
