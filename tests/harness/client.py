@@ -139,7 +139,10 @@ class Client:
         if fresh:
             self.conn = self.connect()
         try:
-            self.conn.request(method, target, body, headers)
+            try:
+                self.conn.request(method, target, body, headers)
+            except BrokenPipeError:
+                pass  # it has refused before all was sent, and its answer may be there
             response = self.conn.getresponse()
             return Answer(response.status, response.headers, response.read())
         except (http.client.RemoteDisconnected, ConnectionError, http.client.CannotSendRequest):
