@@ -169,6 +169,8 @@
 #define CAY_FREEZE_MS 5000        /* until every process of a sandbox stands still */
 #define CAY_ENGINE_COPY_MS 300000 /* a snapshot or a fork that must copy every file */
 #define CAY_INIT_CALL_MS 5000
+#define CAY_INIT_CALLS 12     /* that may wait for one pid 1: of 32 workers */
+#define CAY_INIT_SLOW_MS 1000 /* from when on no others wait for their turn */
 #define CAY_RECONCILE_MS 30000
 #define CAY_ORPHAN_GRACE_MS 60000
 #define CAY_CONNECTIONS_TO_INIT 4096

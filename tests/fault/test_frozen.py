@@ -3,6 +3,7 @@
 import http.client
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,36 @@ def test_resumed_behind_our_back(fresh):
     client = server.client()
     until(lambda: client.sandbox("island")["status"] == "RUNNING", "the row follows", 40, 0.2)
     goes_on(client, talker)
+
+
+def test_one_that_does_not_answer_holds_up_nobody(fresh):
+    """Callers of a sandbox whose pid 1 is kept from answering leave the server's threads to others."""
+    server = fresh().start()
+    client = server.client()
+    box = client.create("island")
+    client.create("other")
+    client.sh("other", "true")
+    knobs = [Path(d, f) for d in proc.cgroup_dirs(box["id"]) for f in ("cgroup.freeze", "freezer.state")]
+    for knob in filter(Path.exists, knobs):
+        knob.write_text("1" if knob.name == "cgroup.freeze" else "FROZEN")
+    told = []
+
+    def ask():
+        told.append(server.client().post("/sandbox/island/exec", {"command": ["true"]}))
+
+    askers = [threading.Thread(target=ask) for _ in range(80)]
+    for asker in askers:
+        asker.start()
+    until(lambda: len(told) >= 40, "most are refused, and soon", 4)
+    assert client.sh("other", "echo quick") == "quick\n"
+    assert len(told) < 80, "some still wait"
+    for asker in askers:
+        asker.join()
+    assert {a.status for a in told} == {503, 504}
+    assert "SANDBOX_BUSY" in {a.error["code"] for a in told}
+    for knob in filter(Path.exists, knobs):
+        knob.write_text("0" if knob.name == "cgroup.freeze" else "THAWED")
+    assert client.sh("island", "echo again") == "again\n"
 
 
 def test_dies_while_paused_and_nobody_is_there(fresh):

@@ -119,6 +119,7 @@ static int open_native(const struct cay_config *cfg, struct cay_queue *events,
     n->events_fd = -1;
     n->closing = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&n->lock, NULL);
+    cay_turns_init(&n->turns);
     if (n->closing < 0 || pthread_create(&n->listener, NULL, listen_events, n) != 0) {
         free(n);
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the native provider");
@@ -138,6 +139,7 @@ static void close_native(struct cay_provider *p)
         close(n->engine[--n->engine_count]);
     cay_close_fd(&n->closing);
     pthread_mutex_destroy(&n->lock);
+    cay_turns_done(&n->turns);
     free(n);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include "base/queue.h"
 #include "engine/message.h"
+#include "provider/native/turns.h"
 #include "provider/provider.h"
 
 #define CAY_NATIVE_BUCKETS 1024
@@ -30,6 +31,7 @@ struct cay_native {
     int engine_count;
     struct cay_pid1 *pid1s[CAY_NATIVE_BUCKETS];
     size_t idle_total;
+    struct cay_turns turns; /* has its own lock */
     struct cay_queue *events;
     pthread_t listener;
     int events_fd, closing; /* closing: an eventfd */

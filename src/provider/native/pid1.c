@@ -292,10 +292,14 @@ static int call(struct cay_native *n, const char *id, struct call *c,
                 void *buf, size_t size, size_t *len_out, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_CLEANUP(cay_turn_end) struct cay_turn turn = {0};
+    int r = cay_turn_take(&n->turns, id, &turn, err);
+    if (r < 0)
+        return r;
     for (int tries = 0;; tries++) {
         CAY_AUTO_FD int sock = -1;
         struct cay_pid1 p;
-        int r = take(n, id, &a, &p, &sock, err);
+        r = take(n, id, &a, &p, &sock, err);
         if (r < 0)
             return r;
         c->strings.len = 0;
