@@ -89,6 +89,7 @@ static const struct cay_route *const tables[] = {
     cay_v1_stats_routes,
     cay_v1_health_routes,
     cay_v1_kept_routes,
+    cay_v1_update_routes,
     cay_v1_process_routes,
     cay_v1_batch_routes,
     cay_v1_event_routes,

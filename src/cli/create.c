@@ -50,6 +50,10 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
         cay_jw_real(&w, "memoryGB", (double)o->memory_bytes / 0x1p30);
     if (timeout_ms >= 0)
         cay_jw_int(&w, "timeoutMs", timeout_ms);
+    if (o->idle_ms)
+        cay_jw_int(&w, "idleTimeoutMs", o->idle_ms);
+    if (o->lease_ms)
+        cay_jw_int(&w, "leaseSeconds", o->lease_ms / 1000);
     if (o->no_network)
         cay_jw_bool(&w, "networkAccess", false);
     if (o->persistent)
@@ -67,6 +71,10 @@ static const struct cay_option create_table[] = {
     CAY_CREATE_OPTIONS,
     {CAY_OPTION_DURATION, "timeout", CAY_CREATE_AT(timeout_ms), .arg = "TIME",
      .help = "how long it may live, like 90m; 0 is for ever", .otherwise = "60m"},
+    {CAY_OPTION_DURATION, "idle-timeout", CAY_CREATE_AT(idle_ms), .arg = "TIME",
+     .help = "end it after so long without activity; 0 is never"},
+    {CAY_OPTION_DURATION, "lease", CAY_CREATE_AT(lease_ms), .arg = "TIME",
+     .help = "end it after so long without a call that names it; 0 is never"},
     {CAY_OPTION_STRING, "start", CAY_CREATE_AT(start), .arg = "COMMAND",
      .help = "command to start with it; its output is what `cay logs` shows"},
     {CAY_OPTION_FLAG, "persistent", CAY_CREATE_AT(persistent),

@@ -7,7 +7,7 @@ struct cay_create_options {
     struct cay_remote_options remote;
     const char *image, *name, *start, *user, *workdir, *from, *volume;
     double cpus;
-    int64_t memory_bytes, timeout_ms;
+    int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
     struct cay_pairs env;
     struct cay_strs labels;
     bool no_network, persistent;

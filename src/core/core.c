@@ -50,6 +50,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_maker_init(&core->maker);
     cay_waiter_init(&core->waiter);
     cay_batcher_init(&core->batcher);
+    cay_leases_init(&core->leases);
     pthread_mutex_init(&core->cache.lock, NULL);
     init_wake(core);
     *out = core;
@@ -133,6 +134,7 @@ void cay_core_close(struct cay_core *core)
     cay_close_fd(&core->events_fd);
     cay_oom_done(&core->oom);
     cay_keyring_done(&core->keyring);
+    cay_leases_done(&core->leases);
     cay_holds_done(&core->holds);
     pthread_mutex_destroy(&core->cache.lock);
     pthread_mutex_destroy(&core->lock);

@@ -5,6 +5,7 @@
 #include "core/cache.h"
 #include "core/hold.h"
 #include "core/keyring.h"
+#include "core/lease.h"
 #include "core/maker.h"
 #include "core/oom.h"
 #include "core/service.h"
@@ -37,6 +38,7 @@ struct cay_core {
     struct cay_maker maker;
     struct cay_waiter waiter;
     struct cay_batcher batcher;
+    struct cay_leases leases;
 
     /* kept_reconcile.c, on the keeper's thread */
     struct cay_core_suspect *suspects; /* without a row at the last pass; malloc'ed */
@@ -59,6 +61,10 @@ struct cay_core {
  * the same everywhere. */
 int cay_core_find(struct cay_core *core, const struct cay_account *owner, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* The same, held: the row as it is once nobody else is at it. */
+int cay_core_find_held(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
+                       struct cay_error *err);
 /* A path in a sandbox, as callers may name one. */
 int cay_core_check_path(const char *path, const char *field, struct cay_error *err);
 /* What is asked for against what the host can give; what was left out is fitted to it. */
@@ -89,9 +95,11 @@ int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const ch
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
 /* The row of a sandbox that was started again. */
 void cay_core_mark_started(struct cay_sandbox *sb, int64_t started_at_ms);
-/* Once its row says RUNNING: the keeper looks after it when it ends with its start command. */
+/* Once its row says RUNNING: the keeper looks after it when it ends with its start command, or has
+ * a lease. */
 static inline void cay_core_mind_start(struct cay_core *core, const struct cay_sandbox *sb)
 {
+    cay_lease_renew(core, sb);
     if (sb->spec.stop_when_start_ends)
         atomic_store(&core->start_ends, true);
 }

@@ -229,6 +229,8 @@ void cay_keeper_shift(struct cay_core *core, int64_t jump_ms)
             sb.expires_at_ms == 0)
             continue;
         sb.expires_at_ms += jump_ms;
+        if (sb.started_at_ms) /* what is counted from there still ends then */
+            sb.started_at_ms += jump_ms;
         cay_core_note(core, &sb, CAY_SOON);
     }
 }
@@ -293,11 +295,13 @@ static void tick(struct cay_core *core, struct times *t)
         cay_keeper_expire(core, wall);
         cay_core_expire_kept(core, wall);
     }
+    cay_leases_tick(core, mono);
     if (take_look(core) || mono >= t->reconcile) {
         int64_t pause_ms = reconcile(core, false);
         t->reconcile = cay_clock_mono_ms() + pause_ms;
         cay_metric_set(&cay_core_log_bytes, cay_log_bytes(core->logs_fd));
         atomic_store(&core->start_ends, true); /* it may have found one */
+        cay_leases_load(core);
     }
     cay_keeper_end_with_start(core);
     if (mono >= t->sweep) {
@@ -339,6 +343,7 @@ int cay_keeper_start(struct cay_core *core, struct cay_error *err)
         return r;
     core->first_pause_ms = reconcile(core, true);
     atomic_store(&core->start_ends, true);
+    cay_leases_load(core);
     if (pthread_create(&core->events_thread, NULL, events_main, core) != 0)
         return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
     if (pthread_create(&core->janitor_thread, NULL, janitor_main, core) != 0) {

@@ -26,12 +26,14 @@ int cay_core_find(struct cay_core *core, const struct cay_account *owner, const 
         return cay_fail(err, r, "sandbox not found");
     if (r == CAY_ERR_FORBIDDEN)
         return cay_fail(err, r, "this sandbox belongs to another account");
+    if (r == 0)
+        cay_lease_renew(core, out); /* who may name it, wants it */
     return r;
 }
 
-static int find_and_hold(struct cay_core *core, const struct cay_account *owner, const char *id,
-                         struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
-                         struct cay_error *err)
+int cay_core_find_held(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
+                       struct cay_error *err)
 {
     struct cay_sandbox sb;
     int r = cay_core_find(core, owner, id, a, &sb, err);
@@ -81,7 +83,7 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_error ignored; /* the error that matters is why the start command failed */
     struct cay_sandbox sb;
-    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    int r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
     bool ran = sb.state == CAY_RUNNING;
@@ -115,7 +117,7 @@ static int hold_still(struct cay_core *core, const struct cay_account *owner, co
 {
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_sandbox sb;
-    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    int r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
     enum cay_state before = sb.state;
@@ -194,7 +196,7 @@ int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const 
     struct cay_sandbox sb;
     if (grace_ms < 0 || grace_ms > CAY_MAX_GRACE_MS)
         return cay_fail_field(err, "graceMs", "graceMs must be from 0 to %d", CAY_MAX_GRACE_MS);
-    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    int r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
     struct cay_death why = {.reason = "stopped",
@@ -297,7 +299,7 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
     struct cay_sandbox sb;
     char keeps[CAY_ID_SIZE] = "";
     int64_t began_us = cay_clock_mono_us();
-    int r = find_and_hold(core, owner, id, a, &hold, &sb, err);
+    int r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
     if (workspace == CAY_WORKSPACE_AS_IT_IS || (workspace == CAY_WORKSPACE_KEPT && sb.keeps[0]))

@@ -77,12 +77,15 @@ static int read_rows(struct cay_core *core, struct cay_arena *a, struct cay_sand
 /* A delete that was begun: only deletes write these reasons onto a row that lives. */
 static bool is_being_deleted(const struct cay_sandbox *sb)
 {
+    static const char *const ends[] = {"timeout", "idle", "lease", "host_restart"};
     if (!sb->has_death || !sb->death.reason)
         return false;
     if (strcmp(sb->death.reason, "deleted") == 0)
         return true;
-    return !sb->spec.persistent && (strcmp(sb->death.reason, "timeout") == 0 ||
-                                    strcmp(sb->death.reason, "host_restart") == 0);
+    for (size_t i = 0; i < CAY_COUNT(ends) && !sb->spec.persistent; i++)
+        if (strcmp(sb->death.reason, ends[i]) == 0)
+            return true;
+    return false;
 }
 
 static bool was_never_finished(const struct cay_sandbox *sb)

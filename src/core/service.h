@@ -81,6 +81,31 @@ int cay_core_resume(struct cay_core *core, const struct cay_account *owner, cons
 /* Starts a persistent one that is STOPPED; any other is as `get` tells it. */
 int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* What an update names; what is NULL stays as it is. Collections are replaced whole. */
+struct cay_change {
+    const char *name;
+    const struct cay_strs *labels;
+    const struct cay_pairs *tags, *env;
+    const int64_t *timeout_ms; /* from its start; CAY_ERR_CONFLICT, "TIMEOUT_PASSED" */
+    const int64_t *idle_ms, *lease_ms;
+    const unsigned *idle_when;
+    const uint32_t *cpu_milli;
+    const uint64_t *memory_bytes, *disk_bytes;
+};
+/* All of it or nothing. A running one has its new limits on return, unless it has more already:
+ * CAY_ERR_CONFLICT, "MEMORY_IN_USE" or "DISK_IN_USE". One that rests has them at its next start. */
+int cay_core_update(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const struct cay_change *change, struct cay_arena *a, struct cay_sandbox *out,
+                    struct cay_error *err);
+/* It may live so long from now, if that is later than it was (0: for ever); or has another lease.
+ * Either may be NULL. */
+int cay_core_extend(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const int64_t *timeout_ms, const int64_t *lease_ms, struct cay_arena *a,
+                    struct cay_sandbox *out, struct cay_error *err);
+/* A call about a sandbox that lasts, beyond the one that found it: its lease does not lapse, and it
+ * is not idle, before the same number of leaves. False: nothing is counted, no leave is due. */
+bool cay_core_attend(struct cay_core *core, const char *sandbox_id);
+void cay_core_leave(struct cay_core *core, const char *sandbox_id);
 enum cay_workspace {
     CAY_WORKSPACE_AS_IT_IS, /* a volume that was given at create stays, its own files go */
     CAY_WORKSPACE_KEPT,     /* stays as a volume: out.keeps */

@@ -11,7 +11,8 @@ enum cay_event {
     CAY_PAUSE,
     CAY_RESUME,
     CAY_EXEC,
-    CAY_COPY, /* a fork or a snapshot of it */
+    CAY_COPY,   /* a fork or a snapshot of it */
+    CAY_CHANGE, /* an update of what it is called, or may have */
     CAY_DELETE,
     CAY_DIE,  /* it ended by itself and will not be looked for */
     CAY_REST, /* it ended, and its files are kept for the next start */

@@ -102,15 +102,31 @@ static int check_size(const struct cay_spec *spec, const struct cay_host *host,
         return cay_fail_field(err, "diskSizeGB",
                               "diskSizeGB must be from 0.1 to the %.1f that this host has free",
                               (double)most_disk(host) / 1e9);
-    if (spec->timeout_ms < 0 || spec->timeout_ms > CAY_MAX_TIMEOUT_MS)
-        return cay_fail_field(err, "timeoutMinutes",
-                              "the time must be from 0 (none) to %lld minutes",
-                              CAY_MAX_TIMEOUT_MS / 60000);
     if (spec->gpu_count > 0) {
         int r = cay_fail_as(err, CAY_ERR_INVALID, "GPU_UNAVAILABLE", "this host has no GPU");
         cay_str_copy(err->field, sizeof err->field, "gpuCount");
         return r;
     }
+    return 0;
+}
+
+static int check_patience(const struct cay_spec *spec, struct cay_error *err)
+{
+    if (spec->timeout_ms < 0 || spec->timeout_ms > CAY_MAX_TIMEOUT_MS)
+        return cay_fail_field(err, "timeoutMinutes",
+                              "the time must be from 0 (none) to %lld minutes",
+                              CAY_MAX_TIMEOUT_MS / 60000);
+    if (spec->idle_ms != 0 && (spec->idle_ms < CAY_MIN_IDLE_MS || spec->idle_ms > CAY_MAX_IDLE_MS))
+        return cay_fail_field(err, "idleTimeoutMs",
+                              "idleTimeoutMs must be 0 (none) or from %d to %lld", CAY_MIN_IDLE_MS,
+                              CAY_MAX_IDLE_MS);
+    if (spec->lease_ms != 0 &&
+        (spec->lease_ms < CAY_MIN_LEASE_MS || spec->lease_ms > CAY_MAX_LEASE_MS))
+        return cay_fail_field(err, "leaseSeconds",
+                              "leaseSeconds must be 0 (none) or from %d to %lld",
+                              CAY_MIN_LEASE_MS / 1000, CAY_MAX_LEASE_MS / 1000);
+    if (spec->idle_ms != 0 && (spec->idle_when & CAY_ACTIVE_ALL) == 0)
+        return cay_fail_field(err, "idleWhen", "idleWhen must name what counts as activity");
     return 0;
 }
 
@@ -167,6 +183,8 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
         r = check_image(spec->image, err);
     if (r == 0)
         r = check_size(spec, host, err);
+    if (r == 0)
+        r = check_patience(spec, err);
     if (r == 0)
         r = check_env(&spec->env, "environmentVars", err);
     if (r == 0)

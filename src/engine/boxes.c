@@ -153,7 +153,7 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
 static int check_state(const struct cay_box *box, enum cay_engine_op op, struct cay_error *err)
 {
     bool must_run = op == CAY_ENGINE_CONNECT || op == CAY_ENGINE_USAGE || op == CAY_ENGINE_PAUSE ||
-                    op == CAY_ENGINE_RESUME;
+                    op == CAY_ENGINE_RESUME || op == CAY_ENGINE_LIMIT;
     if (must_run && !box->record.running)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
     return 0;
@@ -199,6 +199,10 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
     case CAY_ENGINE_PAUSE:
     case CAY_ENGINE_RESUME:
         cay_pause_begin(d, box, p);
+        return;
+    case CAY_ENGINE_LIMIT:
+        box->current = p;
+        cay_jobs_add(d, box, CAY_JOB_LIMIT);
         return;
     case CAY_ENGINE_CONNECT:
         cay_connect_answer(d, box, p);
@@ -376,7 +380,8 @@ static void clear_away(struct cay_dispatcher *d, struct cay_box *box)
 static const char *known_name(const char *name)
 {
     static const char *const known[] = {"IMAGE_NOT_FOUND", "SNAPSHOT_NOT_FOUND", "VOLUME_NOT_FOUND",
-                                        "DISK_FULL", "TOO_MANY_LAYERS"};
+                                        "DISK_FULL",       "TOO_MANY_LAYERS",    "MEMORY_IN_USE",
+                                        "DISK_IN_USE"};
     for (size_t i = 0; i < CAY_COUNT(known); i++)
         if (strcmp(known[i], name) == 0)
             return known[i];

@@ -343,6 +343,44 @@ int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, boo
     return 0;
 }
 
+/* The cache of files is given back when a limit falls, the rest is not. */
+static int check_memory(const struct cay_cgroups *c, const char *id, uint64_t bytes,
+                        struct cay_error *err)
+{
+    bool v2 = false;
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_MEMORY, id, &v2);
+    if (fd < 0)
+        return 0;
+    uint64_t used = read_number(fd, v2 ? "memory.current" : "memory.usage_in_bytes");
+    uint64_t cache = read_keyed(fd, "memory.stat", "inactive_file") +
+                     read_keyed(fd, "memory.stat", "active_file");
+    uint64_t held = used > cache ? used - cache : 0;
+    if (held > bytes)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "MEMORY_IN_USE",
+                           "it uses %llu bytes of memory, more than the new limit",
+                           (unsigned long long)held);
+    /* v1: memory with swap is never less than memory alone, so what rises rises there first */
+    if (!v2)
+        (void)write_number(fd, "memory.memsw.limit_in_bytes", bytes);
+    return 0;
+}
+
+int cay_cgroup_limit(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
+                     struct cay_error *err)
+{
+    int r = check_memory(c, id, l->memory_bytes, err);
+    if (r == 0)
+        r = set_memory(c, id, l->memory_bytes, err);
+    if (r < 0 && errno == EBUSY) /* v1, when it grew in between */
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "MEMORY_IN_USE",
+                           "it uses more memory than the new limit");
+    if (r == 0)
+        r = set_cpu(c, id, l->cpu_milli, err);
+    if (r == 0)
+        r = set_pids(c, id, l->pids, err);
+    return r;
+}
+
 enum figure { MEMORY, PEAK, OOM_KILLS, CPU_TIME, PIDS, REFUSED, FIGURES };
 
 static const struct {

@@ -47,6 +47,10 @@ const char *cay_controller_name(enum cay_controller controller);
 /* Makes the sandbox's directories and writes its limits. What exists is taken as it is. */
 int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
                     struct cay_error *err);
+/* Other limits for one that runs. CAY_ERR_CONFLICT, "MEMORY_IN_USE", when it has more than that and
+ * cannot give it back; then nothing is changed. */
+int cay_cgroup_limit(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
+                     struct cay_error *err);
 /* The v2 directory for CLONE_INTO_CGROUP, made if need be, or -1. The caller closes it. */
 int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id);
 /* Moves a process into all trees, or into the v1 ones when the clone did the other. */

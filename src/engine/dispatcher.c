@@ -194,7 +194,7 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
     bool up = rq->op == CAY_ENGINE_CREATE || rq->op == CAY_ENGINE_START;
     bool has_id = (rq->op >= CAY_ENGINE_CREATE && rq->op <= CAY_ENGINE_USAGE) ||
                   rq->op == CAY_ENGINE_PAUSE || rq->op == CAY_ENGINE_RESUME ||
-                  rq->op == CAY_ENGINE_SNAPSHOT;
+                  rq->op == CAY_ENGINE_SNAPSHOT || rq->op == CAY_ENGINE_LIMIT;
 
     if (rq->version != CAY_ENGINE_VERSION)
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "message version %u is not ours", rq->version);
@@ -217,9 +217,9 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
         err->code = CAY_ERR_UNAVAILABLE;
         return err->code;
     }
-    if (!up)
+    if (!up && rq->op != CAY_ENGINE_LIMIT)
         return 0;
-    if (!*rq->hostname || (rq->op == CAY_ENGINE_CREATE && !*rq->image && !*rq->other) ||
+    if ((up && !*rq->hostname) || (rq->op == CAY_ENGINE_CREATE && !*rq->image && !*rq->other) ||
         rq->memory_bytes < (uint64_t)CAY_MIN_MEMORY_BYTES ||
         rq->disk_bytes < (uint64_t)CAY_MIN_DISK_BYTES || rq->cpu_milli < CAY_MIN_CPU_MILLI ||
         rq->cpu_milli > CAY_MAX_CPU_MILLI || rq->pids < 8 || rq->memory_bytes > MAX_BYTES ||

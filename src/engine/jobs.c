@@ -176,8 +176,9 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
     job.request.drop_volume = box->record.drop_volume;
     if (box->job == CAY_JOB_SNAPSHOT)
         cay_str_copy(job.request.other, sizeof job.request.other, box->current->request.id);
-    if (needs_berth(box)) {
+    if (needs_berth(box) || box->job == CAY_JOB_LIMIT)
         job.request = box->current->request;
+    if (needs_berth(box)) {
         berth = d->berths[--d->berth_count];
         job.base = berth.base;
     }

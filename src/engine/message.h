@@ -25,7 +25,8 @@ enum cay_engine_op {
     CAY_ENGINE_RESUME = 12,
     CAY_ENGINE_SNAPSHOT = 13, /* of `id`, as `other`; answer: struct cay_engine_copied */
     CAY_ENGINE_DROP = 14,     /* `id` is a snapshot or a volume that no sandbox has */
-    CAY_ENGINE_KEPT = 15, /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
+    CAY_ENGINE_KEPT = 15,  /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
+    CAY_ENGINE_LIMIT = 16, /* memory, disk, cpu and pids of one that runs, from now on */
 };
 
 struct cay_engine_request {

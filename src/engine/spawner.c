@@ -219,6 +219,21 @@ static int run_up(struct cay_engine *engine, const struct cay_job *job,
     return r;
 }
 
+/* All is looked at before anything is changed. What a fault leaves half done, whoever asked sets
+ * right by asking for the old limits again. */
+static int change_limits(struct cay_engine *engine, const struct cay_engine_request *rq,
+                         struct cay_error *err)
+{
+    const struct cay_cgroup_limits limits = {rq->memory_bytes, rq->cpu_milli, rq->pids};
+    uint64_t used, limit;
+    if (cay_disk_usage(&engine->disk, rq->id, &used, &limit) && used > rq->disk_bytes)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "DISK_IN_USE",
+                           "its files take %llu bytes, more than the new limit",
+                           (unsigned long long)used);
+    int r = cay_cgroup_limit(&engine->cgroups, rq->id, &limits, err);
+    return r < 0 ? r : cay_tree_limit(engine, rq->id, rq->disk_bytes, err);
+}
+
 static int run(struct cay_engine *engine, const struct cay_job *job, const struct cay_berth *berth,
                struct cay_job_reply *reply, struct cay_error *err)
 {
@@ -236,6 +251,8 @@ static int run(struct cay_engine *engine, const struct cay_job *job, const struc
         return cay_cgroup_freeze(&engine->cgroups, rq->id, job->op == CAY_JOB_FREEZE, err);
     case CAY_JOB_SNAPSHOT:
         return cay_tree_copy(engine, rq->other, rq->id, 0, &reply->copied, err);
+    case CAY_JOB_LIMIT:
+        return change_limits(engine, rq, err);
     case CAY_JOB_UNDO:
         return cay_tree_undo(engine, rq->id, err);
     }

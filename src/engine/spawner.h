@@ -16,6 +16,7 @@ enum cay_job_op {
     CAY_JOB_THAW = 6,
     CAY_JOB_SNAPSHOT = 7, /* `id` from the files of `other` */
     CAY_JOB_UNDO = 8,     /* what one that was lost left unfinished */
+    CAY_JOB_LIMIT = 9,    /* what it may have, from now on */
 };
 
 struct cay_job {

@@ -202,6 +202,20 @@ int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struc
     return 0;
 }
 
+uint64_t cay_log_written(int logs_fd, const char *sandbox_id)
+{
+    uint64_t sum = 0;
+    struct stat st;
+    if (!cay_id_is_sandbox(sandbox_id))
+        return 0;
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, sandbox_id);
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (cay_str_ends(d->d_name, ".log") &&
+            fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            sum += (uint64_t)st.st_size;
+    return sum;
+}
+
 void cay_log_remove(int logs_fd, const char *sandbox_id, const char *exec_id)
 {
     char name[NAME_SIZE];

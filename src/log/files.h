@@ -24,6 +24,8 @@ bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
 /* Ids of a sandbox's executions, newest first. A sandbox without any is an empty list. */
 int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struct cay_strs *out,
                  struct cay_error *err);
+/* All that a sandbox's logs hold; it grows with whatever its commands write. */
+uint64_t cay_log_written(int logs_fd, const char *sandbox_id);
 /* Removes a log (a command that never began) or all of a sandbox. Gone already is no error. */
 void cay_log_remove(int logs_fd, const char *sandbox_id, const char *exec_id);
 void cay_log_remove_all(int logs_fd, const char *sandbox_id);

@@ -20,7 +20,7 @@ bool cay_state_parse(const char *name, enum cay_state *out); /* upper case only 
 
 /* How a sandbox ended, as observed. */
 struct cay_death {
-    const char *reason; /* a word: exited stopped deleted timeout oom signal error host_restart */
+    const char *reason; /* a word: exited stopped deleted timeout idle lease oom signal error … */
     bool has_exit, has_signal;
     int exit_code, signal;
     const char *message; /* or NULL */

@@ -12,6 +12,7 @@ struct cay_spec cay_spec_default(void)
         .pids = CAY_DEFAULT_PIDS,
         .network_access = true,
         .timeout_ms = CAY_DEFAULT_TIMEOUT_MS,
+        .idle_when = CAY_ACTIVE_ALL,
     };
 }
 

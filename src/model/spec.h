@@ -4,6 +4,15 @@
 #include "base/str.h"
 #include "model/once.h"
 
+/* What keeps a sandbox from being idle. */
+enum cay_activity {
+    CAY_ACTIVE_CPU = 1,      /* it computes */
+    CAY_ACTIVE_OUTPUT = 2,   /* a command writes */
+    CAY_ACTIVE_REQUESTS = 4, /* calls name it, or are open */
+    CAY_ACTIVE_COMMANDS = 8, /* one runs beside the start command */
+    CAY_ACTIVE_ALL = 15,
+};
+
 struct cay_spec {
     const char *name; /* never NULL once core has seen it */
     const char *image;
@@ -18,6 +27,9 @@ struct cay_spec {
     bool persistent;
     bool stop_when_start_ends;
     int64_t timeout_ms; /* 0 is no expiry */
+    int64_t idle_ms;    /* it ends after so long without activity; 0: never */
+    unsigned idle_when; /* bits of enum cay_activity that count */
+    int64_t lease_ms;   /* it ends after so long without a call that names it; 0: never */
     struct cay_pairs env;
     struct cay_strs labels;
     struct cay_pairs tags;

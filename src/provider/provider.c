@@ -109,6 +109,15 @@ int cay_provider_kept(struct cay_provider *p, struct cay_arena *a, struct cay_st
     return p->ops->kept ? p->ops->kept(p, a, out, err) : 0;
 }
 
+int cay_provider_limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                       struct cay_error *err)
+{
+    if (!p->ops->limit)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "provider %s cannot change what runs",
+                        p->ops->name);
+    return p->ops->limit(p, id, spec, err);
+}
+
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err)
 {

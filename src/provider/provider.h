@@ -86,6 +86,10 @@ struct cay_provider_ops {
     /* Ids of all snapshots, and of all volumes that no sandbox has. */
     int (*kept)(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                 struct cay_error *err);
+    /* Optional: memory, cpu, pids and disk of one that runs become spec's. CAY_ERR_CONFLICT,
+     * "MEMORY_IN_USE" or "DISK_IN_USE", when it has more already; then nothing is changed. */
+    int (*limit)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                 struct cay_error *err);
     int (*usage)(struct cay_provider *p, const char *id, struct cay_usage *out,
                  struct cay_error *err);
     /* All that this instance owns, or an error: never half of it. */
@@ -142,6 +146,8 @@ int cay_provider_snapshot(struct cay_provider *p, const char *id, const char *sn
 int cay_provider_drop(struct cay_provider *p, const char *kept_id, struct cay_error *err);
 int cay_provider_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                       struct cay_error *err);
+int cay_provider_limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                       struct cay_error *err);
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err);
 int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,

@@ -52,6 +52,20 @@ def test_run_interrupted_leaves_nothing(server, client):
     process.stdout.close()
 
 
+def test_update(cay, client):
+    client.create("box", memoryGB=0.25)
+    done = cay("update", "box", "--memory", "384m", "--cpus", "0.5", "--timeout", "90m", "--idle-timeout", "10m",
+               "--lease", "5m", "--name", "other", "--label", "a", "--env", "K=v")
+    assert done.returncode == 0, done
+    told = client.sandbox("other")
+    assert (told["memoryGB"], told["cpuCores"], told["timeoutMinutes"]) == (0.375, 0.5, 90)
+    assert (told["idleTimeoutMs"], told["leaseSeconds"], told["labels"]) == (600000, 300, ["a"])
+    assert client.sh("other", "echo $K") == "v\n"
+    assert "not a time" in cay("update", "other", "--timeout", "soon").stderr
+    assert cay("create", "--name", "leased", "--lease", "2m", "--idle-timeout", "3m").returncode == 0
+    assert (client.sandbox("leased")["leaseSeconds"], client.sandbox("leased")["idleTimeoutMs"]) == (120, 180000)
+
+
 def test_create_exec_and_the_rest(cay, client):
     done = cay("create", "--name", "made", "--cpus", "0.5", "--memory", "256m", "--env", "A=1", "--label", "x",
                "--timeout", "5m", "--start", "echo from start; sleep 1000")

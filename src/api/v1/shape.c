@@ -43,6 +43,16 @@ static const char *disk_enforced_by(const char *kind)
     return strcmp(kind, "loop-btrfs") == 0 ? "btrfs-quota-loop" : "none";
 }
 
+static void shape_idle(struct cay_json_writer *w, unsigned when)
+{
+    static const char *const words[] = {"cpu", "output", "requests", "commands"};
+    cay_jw_array(w, "idleWhen");
+    for (size_t i = 0; i < CAY_COUNT(words); i++)
+        if (when & 1u << i)
+            cay_jw_str(w, NULL, words[i]);
+    cay_jw_array_end(w);
+}
+
 static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
                        const struct cay_spec *spec)
 {
@@ -59,6 +69,9 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "networkEnforced", "loopback-only");
     cay_jw_int(w, "timeoutMinutes", (spec->timeout_ms + 59999) / 60000);
     cay_jw_int(w, "timeoutMs", spec->timeout_ms);
+    cay_jw_int(w, "idleTimeoutMs", spec->idle_ms);
+    shape_idle(w, spec->idle_when);
+    cay_jw_int(w, "leaseSeconds", spec->lease_ms / 1000);
     shape_pairs(w, "environmentVars", &spec->env);
     shape_strs(w, "labels", &spec->labels);
     shape_pairs(w, "tags", &spec->tags);

@@ -7,8 +7,6 @@
 #include "model/limits.h"
 #include <string.h>
 
-#define GB 1e9
-#define GIB 1073741824.0
 #define BEYOND 1e9 /* every host: what it can give core knows, and says */
 
 struct create_body {
@@ -18,10 +16,12 @@ struct create_body {
     const struct cay_json *start;
     double cpu_cores, vcpus, memory_gb, disk_gb;    /* 0: absent */
     int64_t gpu_count, timeout_minutes, timeout_ms; /* times: -1 absent */
+    int64_t idle_minutes, idle_ms, lease_seconds;
+    struct cay_strs idle_when;
     bool network_access, persistent, stop_when_start_ends;
     struct cay_pairs env, tags;
     struct cay_strs labels;
-    const struct cay_json *secrets, *ports, *network_policy, *ready_when, *lease, *isolation;
+    const struct cay_json *secrets, *ports, *network_policy, *ready_when, *isolation;
     int64_t count; /* of forks; 0: absent */
     const struct cay_json *execution_id;
 };
@@ -60,9 +60,8 @@ static const struct cay_field fields[] = {
     CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),
     CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),
     CAY_FIELD_BOOL(BODY, network_access, "networkAccess"),
-    CAY_FIELD_INT(BODY, timeout_minutes, "timeoutMinutes", .min = 0,
-                  .max = (double)(CAY_MAX_TIMEOUT_MS / 60000)),
-    CAY_FIELD_INT(BODY, timeout_ms, "timeoutMs", .min = 0, .max = (double)CAY_MAX_TIMEOUT_MS),
+    CAY_V1_TIMEOUT_FIELDS(BODY),
+    CAY_V1_LEASE_FIELDS(BODY),
     CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_STRS(BODY, labels, "labels"),
@@ -81,10 +80,7 @@ static const struct cay_field fields[] = {
     CAY_FIELD_ANY(BODY, ports, "ports"),
     CAY_FIELD_ANY(BODY, network_policy, "networkPolicy"),
     CAY_FIELD_ANY(BODY, ready_when, "readyWhen"),
-    CAY_FIELD_ANY(BODY, lease, "leaseSeconds"),
     CAY_FIELD_ANY(BODY, isolation, "isolation"),
-    CAY_FIELD_SKIP("idleTimeoutMs"),
-    CAY_FIELD_SKIP("idleTimeoutMinutes"),
     CAY_FIELD_SKIP("vm"),
     CAY_FIELD_SKIP("gpuType"),
     CAY_FIELD_SKIP("networkAllowlist"),
@@ -114,9 +110,9 @@ static int refuse_later_ones(const struct create_body *body, struct cay_error *e
         const struct cay_json *value;
         const char *field;
     } later[] = {
-        {body->secrets, "secrets"},      {body->network_policy, "networkPolicy"},
-        {body->ready_when, "readyWhen"}, {body->lease, "leaseSeconds"},
-        {body->isolation, "isolation"},  {body->execution_id, "executionId"},
+        {body->secrets, "secrets"},          {body->network_policy, "networkPolicy"},
+        {body->ready_when, "readyWhen"},     {body->isolation, "isolation"},
+        {body->execution_id, "executionId"},
     };
     if (body->ports && body->ports->kind != CAY_JSON_ARRAY && body->ports->kind != CAY_JSON_NULL)
         return cay_fail_field(err, "ports", "ports must be an array of numbers");
@@ -173,8 +169,7 @@ int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const c
     return r;
 }
 
-/* "512m", "2g", "1048576k": a whole number and its unit. */
-static int parse_memory(const char *text, uint64_t *out, struct cay_error *err)
+int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err)
 {
     static const char units[] = "kmgt";
     char digits[16];
@@ -193,7 +188,7 @@ static int parse_memory(const char *text, uint64_t *out, struct cay_error *err)
     return 0;
 }
 
-static uint64_t bytes_of(double count, double unit)
+uint64_t cay_v1_bytes(double count, double unit)
 {
     return (uint64_t)((count < BEYOND ? count : BEYOND) * unit + 0.5);
 }
@@ -204,11 +199,11 @@ static int set_sizes(const struct create_body *body, struct cay_spec *spec, stru
     if (cpu > 0)
         spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
     if (body->disk_gb > 0)
-        spec->disk_bytes = bytes_of(body->disk_gb, GB);
+        spec->disk_bytes = cay_v1_bytes(body->disk_gb, CAY_V1_GB);
     if (body->memory_gb > 0)
-        spec->memory_bytes = bytes_of(body->memory_gb, GIB);
+        spec->memory_bytes = cay_v1_bytes(body->memory_gb, CAY_V1_GIB);
     else if (body->memory_limit)
-        return parse_memory(body->memory_limit, &spec->memory_bytes, err);
+        return cay_v1_parse_memory(body->memory_limit, &spec->memory_bytes, err);
     else if (body->vcpus > 0)
         spec->memory_bytes = (uint64_t)(body->vcpus * (double)CAY_MEMORY_PER_VCPU_BYTES);
     return 0;
@@ -266,6 +261,8 @@ static int set_source(const struct create_body *body, bool fork, struct cay_spec
     return 0;
 }
 
+static const char *absent[1]; /* where a list points that did not come */
+
 /* What is there before is what an absent field stands for. */
 static struct create_body body_of(const struct cay_spec *spec)
 {
@@ -280,17 +277,51 @@ static struct create_body body_of(const struct cay_spec *spec)
         .user = spec->user,
         .workdir = spec->workdir,
         .team_id = spec->team_id,
-        .timeout_minutes = -1,
-        .timeout_ms = -1,
+        .idle_when.at = absent,
+        CAY_V1_NO_TIMES,
     };
+}
+
+bool cay_v1_time(int64_t ms, int64_t count, int64_t unit_ms, int64_t *out)
+{
+    if (ms >= 0)
+        *out = ms;
+    else if (count >= 0)
+        *out = count * unit_ms;
+    return ms >= 0 || count >= 0;
+}
+
+int cay_v1_idle_when(const struct cay_strs *words, unsigned *out, struct cay_error *err)
+{
+    static const struct {
+        const char *word;
+        enum cay_activity activity;
+    } known[] = {{"cpu", CAY_ACTIVE_CPU},
+                 {"output", CAY_ACTIVE_OUTPUT},
+                 {"requests", CAY_ACTIVE_REQUESTS},
+                 {"commands", CAY_ACTIVE_COMMANDS}};
+    unsigned bits = 0;
+    for (size_t i = 0; i < words->count; i++) {
+        unsigned bit = 0;
+        for (size_t k = 0; k < CAY_COUNT(known); k++)
+            if (strcmp(words->at[i], known[k].word) == 0)
+                bit = known[k].activity;
+        if (!bit)
+            return cay_fail_field(err, "idleWhen",
+                                  "idleWhen may hold cpu, output, requests and commands");
+        bits |= bit;
+    }
+    if (!bits)
+        return cay_fail_field(err, "idleWhen", "idleWhen must name what counts as activity");
+    *out = bits;
+    return 0;
 }
 
 static void set_rest(const struct create_body *body, struct cay_spec *spec)
 {
-    if (body->timeout_ms >= 0)
-        spec->timeout_ms = body->timeout_ms;
-    else if (body->timeout_minutes >= 0)
-        spec->timeout_ms = body->timeout_minutes * 60000;
+    (void)cay_v1_time(body->timeout_ms, body->timeout_minutes, 60000, &spec->timeout_ms);
+    (void)cay_v1_time(body->idle_ms, body->idle_minutes, 60000, &spec->idle_ms);
+    (void)cay_v1_time(-1, body->lease_seconds, 1000, &spec->lease_ms);
     spec->name = body->name;
     spec->gpu_count = (uint32_t)body->gpu_count;
     spec->network_access = body->network_access;
@@ -322,6 +353,8 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
         r = set_sizes(body, spec, err);
     if (r == 0)
         r = set_start(a, body, spec, err);
+    if (r == 0 && body->idle_when.at != absent)
+        r = cay_v1_idle_when(&body->idle_when, &spec->idle_when, err);
     if (r == 0)
         set_rest(body, spec);
     return r;

@@ -27,7 +27,7 @@ struct follow {
     struct cay_buf json;       /* of a WebSocket: the frame of text that is being written */
     enum cay_record_kind told; /* of a WebSocket: whose bytes the next are, as was said; PAD: not */
     bool tty;
-    bool begun, has_exit, asked, gaps;
+    bool begun, has_exit, asked, gaps, attends;
     struct cay_record_exit end;
     int64_t ended_at_ms;
     const char *reason; /* when it is known beforehand */
@@ -299,6 +299,8 @@ static enum cay_pull pull(struct cay_stream *s, struct cay_buf *out, size_t room
 static void close_stream(struct cay_stream *s)
 {
     struct follow *f = (struct follow *)s;
+    if (f->attends)
+        cay_core_leave(f->core, f->sandbox_id);
     cay_reader_done(&f->reader);
     cay_buf_done(&f->json);
     free(f);
@@ -322,6 +324,7 @@ static struct follow *new_follow(struct cay_core *core, const struct cay_executi
     f->core = core;
     cay_str_copy(f->sandbox_id, sizeof f->sandbox_id, ex->sandbox_id);
     cay_str_copy(f->exec_id, sizeof f->exec_id, ex->id);
+    f->attends = cay_core_attend(core, ex->sandbox_id);
     cay_reader_init(&f->reader, log_fd, offset);
     return f;
 }

@@ -4,8 +4,9 @@
 #include "core/service.h"
 #include "http/response.h"
 #include "log/reader.h"
+#include "model/limits.h"
 
-extern const struct cay_route cay_v1_event_routes[];
+extern const struct cay_route cay_v1_event_routes[], cay_v1_update_routes[];
 extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
@@ -21,6 +22,29 @@ int cay_v1_decode_spec_of(struct cay_arena *a, const struct cay_json *object, st
 /* The header Idempotency-Key, or what the body has as `key`; NULL when there is neither. */
 int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **out,
                 struct cay_error *err);
+/* Times of a body with these members; -1 is absent. */
+#define CAY_V1_TIMEOUT_FIELDS(type)                                                                \
+    CAY_FIELD_INT(type, timeout_minutes, "timeoutMinutes", .min = 0,                               \
+                  .max = (double)(CAY_MAX_TIMEOUT_MS / 60000)),                                    \
+        CAY_FIELD_INT(type, timeout_ms, "timeoutMs", .min = 0, .max = (double)CAY_MAX_TIMEOUT_MS)
+#define CAY_V1_LEASE_FIELDS(type)                                                                  \
+    CAY_FIELD_INT(type, idle_ms, "idleTimeoutMs", .min = 0, .max = (double)CAY_MAX_IDLE_MS),       \
+        CAY_FIELD_INT(type, idle_minutes, "idleTimeoutMinutes", .min = 0,                          \
+                      .max = (double)(CAY_MAX_IDLE_MS / 60000)),                                   \
+        CAY_FIELD_STRS(type, idle_when, "idleWhen"),                                               \
+        CAY_FIELD_INT(type, lease_seconds, "leaseSeconds", .min = 0,                               \
+                      .max = (double)(CAY_MAX_LEASE_MS / 1000))
+#define CAY_V1_NO_TIMES                                                                            \
+    .timeout_minutes = -1, .timeout_ms = -1, .idle_minutes = -1, .idle_ms = -1, .lease_seconds = -1
+/* ms, or else so many of a unit; false when both are absent. */
+bool cay_v1_time(int64_t ms, int64_t count, int64_t unit_ms, int64_t *out);
+/* "cpu", "output", "requests", "commands" as bits. */
+int cay_v1_idle_when(const struct cay_strs *words, unsigned *out, struct cay_error *err);
+#define CAY_V1_GB 1e9
+#define CAY_V1_GIB 1073741824.0
+uint64_t cay_v1_bytes(double count, double unit);
+/* "512m", "2g", "1048576k": a whole number and its unit. */
+int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err);
 /* A command: a string for the shell, or an array. text_out is NULL for an array. */
 int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
                           struct cay_strs *argv_out, const char **text_out, struct cay_error *err);

@@ -150,16 +150,18 @@ static int fake_create(struct cay_provider *p, const char *id, const struct cay_
     if (cay_fake_box(f, id))
         return 0;
     r = make_files(f, spec, &files, copied, err);
-    if (r == 0)
-        add(f, id, cay_clock_ms())->files = files;
-    return r;
+    if (r < 0)
+        return r;
+    struct cay_fake_box *b = add(f, id, cay_clock_ms());
+    b->files = files;
+    b->memory_limit_bytes = spec->memory_bytes;
+    return 0;
 }
 
 static int fake_start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                       struct cay_error *err)
 {
     struct cay_fake *f = cay_fake_of(p);
-    (void)spec;
     CAY_FAKE_LOCKED(f);
     int r = cay_fake_fails(f, err);
     if (r < 0)
@@ -170,6 +172,7 @@ static int fake_start(struct cay_provider *p, const char *id, const struct cay_s
     if (!b->entry.running)
         b->entry.started_at_ms = cay_clock_ms();
     b->entry.running = true;
+    b->memory_limit_bytes = spec->memory_bytes;
     return 0;
 }
 
@@ -275,6 +278,29 @@ static int fake_kept(struct cay_provider *p, struct cay_arena *a, struct cay_str
     return r;
 }
 
+static int fake_limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                      struct cay_error *err)
+{
+    struct cay_fake *f = cay_fake_of(p);
+    struct cay_fake_box *b;
+    CAY_FAKE_LOCKED(f);
+    int r = cay_fake_fails(f, err);
+    if (r == 0)
+        r = cay_fake_running(f, id, &b, err);
+    if (r == 0 && spec->memory_bytes < b->memory_held_bytes)
+        r = cay_fail_as(err, CAY_ERR_CONFLICT, "MEMORY_IN_USE", "it uses more memory");
+    if (r == 0)
+        b->memory_limit_bytes = spec->memory_bytes;
+    return r;
+}
+
+static uint64_t cpu_time(struct cay_fake_box *b)
+{
+    if (b->busy)
+        return b->cpu_us += 60000000;
+    return b->quiet ? b->cpu_us : (uint64_t)(cay_clock_mono_us() / 2);
+}
+
 static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                       struct cay_error *err)
 {
@@ -285,7 +311,7 @@ static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *
     if (r == 0)
         r = cay_fake_running(f, id, &b, err);
     if (r == 0)
-        *out = (struct cay_usage){.cpu_us = (uint64_t)(cay_clock_mono_us() / 2),
+        *out = (struct cay_usage){.cpu_us = cpu_time(b),
                                   .memory_bytes = CAY_MIB,
                                   .memory_peak_bytes = 2 * CAY_MIB,
                                   .pids = 1,
@@ -329,6 +355,7 @@ const struct cay_provider_ops cay_provider_fake = {
     .snapshot = fake_snapshot,
     .drop = fake_drop,
     .kept = fake_kept,
+    .limit = fake_limit,
     .usage = fake_usage,
     .list = fake_list,
     .exec = cay_fake_exec,
@@ -449,6 +476,37 @@ void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *e
         return;
     b->oom_kills++;
     cay_fake_end_run(run, SIGKILL, CAY_REASON_SIGNAL);
+}
+
+void cay_provider_fake_hold(struct cay_provider *p, const char *id, uint64_t bytes)
+{
+    CAY_FAKE_LOCKED(cay_fake_of(p));
+    struct cay_fake_box *b = cay_fake_box(cay_fake_of(p), id);
+    if (b)
+        b->memory_held_bytes = bytes;
+}
+
+uint64_t cay_provider_fake_memory(struct cay_provider *p, const char *id)
+{
+    CAY_FAKE_LOCKED(cay_fake_of(p));
+    struct cay_fake_box *b = cay_fake_box(cay_fake_of(p), id);
+    return b ? b->memory_limit_bytes : 0;
+}
+
+void cay_provider_fake_quiet(struct cay_provider *p, const char *id)
+{
+    CAY_FAKE_LOCKED(cay_fake_of(p));
+    struct cay_fake_box *b = cay_fake_box(cay_fake_of(p), id);
+    if (b)
+        b->quiet = true;
+}
+
+void cay_provider_fake_busy(struct cay_provider *p, const char *id)
+{
+    CAY_FAKE_LOCKED(cay_fake_of(p));
+    struct cay_fake_box *b = cay_fake_box(cay_fake_of(p), id);
+    if (b)
+        b->busy = true;
 }
 
 void cay_provider_fake_full(struct cay_provider *p, const char *id)

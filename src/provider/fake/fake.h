@@ -32,5 +32,11 @@ void cay_provider_fake_lose(struct cay_provider *p, const char *kept_id);
 /* What a file operation answers, to the letter; borrowed. At first nothing. */
 void cay_provider_fake_file_says(struct cay_provider *p, const void *data, size_t len);
 size_t cay_provider_fake_kept_count(struct cay_provider *p); /* those a sandbox has, too */
+/* It needs so much memory; and what it may have. */
+void cay_provider_fake_hold(struct cay_provider *p, const char *id, uint64_t bytes);
+uint64_t cay_provider_fake_memory(struct cay_provider *p, const char *id);
+/* It uses no processor any more; or one core at each look. */
+void cay_provider_fake_quiet(struct cay_provider *p, const char *id);
+void cay_provider_fake_busy(struct cay_provider *p, const char *id);
 /* Its disk is full from now on. */
 void cay_provider_fake_full(struct cay_provider *p, const char *id);

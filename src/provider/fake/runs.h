@@ -18,6 +18,9 @@ struct cay_fake_box {
     struct cay_provider_entry entry;
     struct cay_fake_run *runs;
     uint64_t oom_kills, disk_bytes;
+    uint64_t memory_limit_bytes, memory_held_bytes;
+    bool quiet, busy; /* it computes nothing; or much between two looks */
+    uint64_t cpu_us;  /* of one that is quiet or busy */
     struct cay_fake_files files;
 };
 

@@ -223,6 +223,14 @@ static struct cay_copied translate_copied(const struct cay_engine_copied *c)
     return out;
 }
 
+static void set_limits(struct cay_engine_request *rq, const struct cay_spec *spec)
+{
+    rq->memory_bytes = spec->memory_bytes;
+    rq->disk_bytes = spec->disk_bytes;
+    rq->cpu_milli = spec->cpu_milli;
+    rq->pids = spec->pids;
+}
+
 static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *id,
                     const struct cay_spec *spec, struct cay_copied *copied, struct cay_error *err)
 {
@@ -235,11 +243,8 @@ static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *i
 
     cay_str_copy(rq.image, sizeof rq.image, spec->image);
     cay_str_copy(rq.hostname, sizeof rq.hostname, spec->name);
-    rq.memory_bytes = spec->memory_bytes;
-    rq.disk_bytes = spec->disk_bytes;
     rq.persistent = spec->persistent;
-    rq.cpu_milli = spec->cpu_milli;
-    rq.pids = spec->pids;
+    set_limits(&rq, spec);
     if (op == CAY_ENGINE_CREATE) {
         cay_str_copy(rq.other, sizeof rq.other, spec->from ? spec->from : "");
         cay_str_copy(rq.volume, sizeof rq.volume, spec->volume ? spec->volume : "");
@@ -297,6 +302,15 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
         used->oom_kills = end.oom_kills;
     }
     return 0;
+}
+
+static int limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                 struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_LIMIT, id);
+    set_limits(&rq, spec);
+    return cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL,
+                           err);
 }
 
 static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
@@ -419,6 +433,7 @@ const struct cay_provider_ops cay_provider_native = {
     .start = start,
     .stop = stop,
     .destroy = destroy,
+    .limit = limit,
     .usage = usage,
     .pause = pause_box,
     .resume = resume,
