@@ -274,3 +274,25 @@ int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const 
         return r;
     return cay_core_summary(core, &sb, exec_id, fd, a, out, err);
 }
+
+int cay_core_forget(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const char *exec_id, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_sandbox sb;
+    struct cay_execution ex;
+    int r = open_log(core, owner, id, exec_id, &a, &sb, &fd, err);
+    if (r == 0)
+        r = cay_core_summary(core, &sb, exec_id, fd, &a, &ex, err);
+    if (r < 0)
+        return r;
+    if (ex.status == CAY_EXEC_RUNNING)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "EXECUTION_RUNNING",
+                           "the execution runs: kill it first");
+    if (!sb.deleted_at_ms && strcmp(sb.start_exec, exec_id) == 0)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "START_COMMAND",
+                           "the start command's log goes with its sandbox");
+    cay_log_remove(core->logs_fd, sb.id, exec_id);
+    return 0;
+}

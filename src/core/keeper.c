@@ -10,6 +10,7 @@
 #include "core/kept.h"
 #include "core/metrics.h"
 #include "core/reconcile.h"
+#include "core/retention.h"
 #include "log/events.h"
 #include "log/files.h"
 #include "model/limits.h"
@@ -280,6 +281,16 @@ struct times {         /* monotonic; when each is next */
     int64_t expiry, reconcile, sweep;
 };
 
+/* Less than one account may have needs no closer look. */
+static void mind_logs(struct cay_core *core)
+{
+    struct cay_error err = {0};
+    int64_t bytes = cay_log_bytes(core->logs_fd);
+    cay_metric_set(&cay_core_log_bytes, bytes);
+    if (bytes > CAY_LOG_ACCOUNT_BYTES && cay_retention_run(core, CAY_LOG_ACCOUNT_BYTES, &err) < 0)
+        cay_log_error(&err, "cannot look after the logs' size");
+}
+
 static void tick(struct cay_core *core, struct times *t)
 {
     int64_t mono = cay_clock_mono_ms(), wall = cay_clock_ms();
@@ -299,7 +310,7 @@ static void tick(struct cay_core *core, struct times *t)
     if (take_look(core) || mono >= t->reconcile) {
         int64_t pause_ms = reconcile(core, false);
         t->reconcile = cay_clock_mono_ms() + pause_ms;
-        cay_metric_set(&cay_core_log_bytes, cay_log_bytes(core->logs_fd));
+        mind_logs(core);
         atomic_store(&core->start_ends, true); /* it may have found one */
         cay_leases_load(core);
     }

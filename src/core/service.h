@@ -169,6 +169,10 @@ int cay_core_execution(struct cay_core *core, const struct cay_account *owner, c
 int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const char *exec_id, int signal, struct cay_arena *a, struct cay_execution *out,
                   struct cay_error *err);
+/* Removes what is known of an execution that ended: CAY_ERR_CONFLICT "EXECUTION_RUNNING", and for
+ * the start command of a sandbox that lives "START_COMMAND". */
+int cay_core_forget(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    const char *exec_id, struct cay_error *err);
 /* A new way into the stdin of an execution that was begun with one; both ends are non-blocking, and
  * yours. Closing the sink ends this input; stdin is closed with it only if `closes` was said, and a
  * byte was written to the other end before. CAY_ERR_CONFLICT "EXECUTION_NOT_RUNNING",

@@ -286,3 +286,30 @@ int64_t cay_log_bytes(int logs_fd)
     }
     return blocks * 512;
 }
+
+static void weigh_dir(int logs_fd, const char *sandbox_id, struct cay_buf *out)
+{
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, sandbox_id);
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        struct cay_log_weight w = {0};
+        size_t len = strlen(d->d_name);
+        struct stat st;
+        if (!cay_str_ends(d->d_name, ".log") || len - 4 >= sizeof w.exec_id ||
+            fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        cay_str_copy(w.sandbox_id, sizeof w.sandbox_id, sandbox_id);
+        memcpy(w.exec_id, d->d_name, len - 4);
+        w.written_ms = st.st_mtim.tv_sec * 1000LL + st.st_mtim.tv_nsec / 1000000;
+        w.bytes = st.st_blocks * 512;
+        if (cay_id_is_execution(w.exec_id))
+            cay_buf_add(out, &w, sizeof w);
+    }
+}
+
+void cay_log_weigh(int logs_fd, struct cay_buf *out)
+{
+    CAY_CLEANUP(close_dir) DIR *all = open_logs(logs_fd, ".");
+    for (struct dirent *d; all && (d = readdir(all));)
+        if (cay_id_is_sandbox(d->d_name))
+            weigh_dir(logs_fd, d->d_name, out);
+}

@@ -3,6 +3,7 @@
  * <execution>.fact, which win over what the log says. The directory is the server's own. */
 #pragma once
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "model/execution.h"
 
@@ -34,3 +35,11 @@ int64_t cay_log_bytes(int logs_fd);
 /* Removes the logs of ended sandboxes whose newest write is that long ago (an age). */
 void cay_log_sweep(int logs_fd, int64_t older_than_ms, bool (*is_alive)(void *arg, const char *id),
                    void *arg);
+/* One log, and what it takes on the disk. */
+struct cay_log_weight {
+    char sandbox_id[CAY_ID_SIZE], exec_id[CAY_ID_SIZE];
+    int64_t written_ms, bytes;
+    size_t holder; /* the caller's own */
+};
+/* Adds one of these for each log there is, those of a sandbox side by side. */
+void cay_log_weigh(int logs_fd, struct cay_buf *out);

@@ -68,8 +68,9 @@
 #define CAY_EXEC_GRACE_MS 2000 /* between SIGTERM and SIGKILL of a timeout */
 #define CAY_LOG_HEAD_BYTES (8 * CAY_MIB)
 #define CAY_LOG_TAIL_BYTES (8 * CAY_MIB)
-#define CAY_LOG_BLOCK (64 * CAY_KIB)      /* no record crosses a border of these */
-#define CAY_LOG_RATE_BYTES (32 * CAY_MIB) /* a second, past the head */
+#define CAY_LOG_BLOCK (64 * CAY_KIB)        /* no record crosses a border of these */
+#define CAY_LOG_RATE_BYTES (32 * CAY_MIB)   /* a second, past the head */
+#define CAY_LOG_ACCOUNT_BYTES (2 * CAY_GIB) /* of one account, all together */
 #define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
 
 /* batches */

@@ -143,6 +143,20 @@ static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err
     return 0;
 }
 
+static int forget(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    const char *eid = cay_req_param(req, "eid");
+    int r = cay_core_forget(req->core, req->owner, cay_req_param(req, "id"), eid, err);
+    if (r < 0)
+        return r;
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    cay_jw_str(w, "id", eid);
+    cay_jw_bool(w, "deleted", true);
+    cay_jw_object_end(w);
+    return 0;
+}
+
 struct kill_body {
     const struct cay_json *signal;
 };
@@ -196,6 +210,7 @@ const struct cay_route cay_v1_exec_routes[] = {
     {"POST", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_WRITE, exec, CAY_BODY_AUTO},
     {"GET", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
     {"GET", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_READ, get, CAY_BODY_AUTO},
+    {"DELETE", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_WRITE, forget, CAY_BODY_AUTO},
     {"POST", "/api/v1/sandbox/{id}/exec/{eid}/kill", CAY_SCOPE_WRITE, kill_one, CAY_BODY_AUTO},
     {0},
 };

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Logs are weighed by the blocks they take. Whose a sandbox is, also one that is gone, its row
+ * tells; logs without a row are left to the sweep by age. */
+#include "core/retention.h"
+#include "base/log.h"
+#include "core/core.h"
+#include "log/files.h"
+#include "log/reader.h"
+#include <string.h>
+
+struct holder { /* of logs */
+    const char *account_id;
+    int64_t bytes, removed;
+};
+
+struct weighing {
+    struct cay_core *core;
+    struct cay_arena a;
+    struct cay_sandbox_list rows; /* that live */
+    struct cay_buf logs, holders;
+};
+
+static void weighing_done(struct weighing *w)
+{
+    cay_arena_done(&w->a);
+    cay_buf_done(&w->logs);
+    cay_buf_done(&w->holders);
+}
+
+static int oldest_first(const void *a, const void *b)
+{
+    const struct cay_log_weight *x = a, *y = b;
+    return (x->written_ms > y->written_ms) - (x->written_ms < y->written_ms);
+}
+
+static size_t count_of(const struct cay_buf *logs)
+{
+    return logs->len / sizeof(struct cay_log_weight);
+}
+
+/* Its place among the holders, which is made when it is new. */
+static size_t find_holder(struct weighing *w, const char *account_id)
+{
+    struct holder *at = (struct holder *)(void *)w->holders.data;
+    size_t count = w->holders.len / sizeof *at;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(at[i].account_id, account_id) == 0)
+            return i;
+    struct holder new = {.account_id = cay_arena_strdup(&w->a, account_id)};
+    cay_buf_add(&w->holders, &new, sizeof new);
+    return count;
+}
+
+/* One look-up for the logs of each sandbox, which lie side by side. */
+static int find_holders(struct weighing *w, struct cay_error *err)
+{
+    struct cay_log_weight *logs = (struct cay_log_weight *)(void *)w->logs.data;
+    const char *whose = NULL;
+    for (size_t i = 0; i < count_of(&w->logs); i++) {
+        bool same = i > 0 && strcmp(logs[i].sandbox_id, logs[i - 1].sandbox_id) == 0;
+        int r = same ? 0 : cay_store_whose(w->core->store, logs[i].sandbox_id, &w->a, &whose, err);
+        if (r < 0 && r != CAY_ERR_NOT_FOUND)
+            return r;
+        if (r == CAY_ERR_NOT_FOUND)
+            whose = "";
+        logs[i].holder = find_holder(w, whose);
+        ((struct holder *)(void *)w->holders.data)[logs[i].holder].bytes += logs[i].bytes;
+    }
+    return 0;
+}
+
+static const struct cay_sandbox *find_row(const struct weighing *w, const char *id)
+{
+    for (size_t i = 0; i < w->rows.count; i++)
+        if (strcmp(w->rows.at[i].id, id) == 0)
+            return &w->rows.at[i];
+    return NULL;
+}
+
+/* The log alone says whether it ended, or a fact beside it; who cannot tell says no. */
+static bool may_go(struct weighing *w, const struct cay_log_weight *log)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_execution ex;
+    struct cay_error ignored;
+    const struct cay_sandbox *sb = find_row(w, log->sandbox_id);
+    if (!sb)
+        return true;
+    if (strcmp(sb->start_exec, log->exec_id) == 0)
+        return false;
+    return cay_log_open(w->core->logs_fd, log->sandbox_id, log->exec_id, &fd, &ignored) == 0 &&
+           cay_log_summary(fd, &a, &ex, &ignored) == 0 &&
+           (ex.status == CAY_EXEC_EXITED || cay_core_lost(w->core, log->sandbox_id, log->exec_id));
+}
+
+static void remove_oldest(struct weighing *w, int64_t account_bytes)
+{
+    const struct cay_log_weight *logs = (const struct cay_log_weight *)(void *)w->logs.data;
+    struct holder *holders = (struct holder *)(void *)w->holders.data;
+    for (size_t i = 0; i < count_of(&w->logs); i++) {
+        struct holder *h = &holders[logs[i].holder];
+        if (!h->account_id[0] || h->bytes <= account_bytes || !may_go(w, &logs[i]))
+            continue;
+        cay_log_remove(w->core->logs_fd, logs[i].sandbox_id, logs[i].exec_id);
+        h->bytes -= logs[i].bytes;
+        h->removed++;
+    }
+    for (size_t i = 0; i < w->holders.len / sizeof *holders; i++)
+        if (holders[i].removed > 0)
+            cay_log_info("account %s had more than %lld bytes of logs: the oldest %lld are removed",
+                         holders[i].account_id, (long long)account_bytes,
+                         (long long)holders[i].removed);
+}
+
+int cay_retention_run(struct cay_core *core, int64_t account_bytes, struct cay_error *err)
+{
+    CAY_CLEANUP(weighing_done) struct weighing w = {.core = core};
+    cay_log_weigh(core->logs_fd, &w.logs);
+    int r = cay_store_all(core->store, &w.a, &w.rows, err);
+    if (r < 0 || w.logs.len == 0)
+        return r;
+    r = find_holders(&w, err);
+    if (r < 0)
+        return r;
+    qsort(w.logs.data, count_of(&w.logs), sizeof(struct cay_log_weight), oldest_first);
+    remove_oldest(&w, account_bytes);
+    return 0;
+}
