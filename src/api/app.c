@@ -65,6 +65,8 @@ static int before(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     if (r == 0)
         r = check_rate(req, resp, err);
     req->owner = &local;
+    if (r == 0)
+        cay_records_begin(req);
     return r;
 }
 
@@ -93,6 +95,7 @@ static const struct cay_route *const tables[] = {
     cay_v1_process_routes,
     cay_v1_batch_routes,
     cay_v1_event_routes,
+    cay_v1_audit_routes,
     cay_metrics_routes,
     NULL,
 };

@@ -132,6 +132,7 @@ void cay_core_close(struct cay_core *core)
     free_queue(core->events);
     cay_close_fd(&core->logs_fd);
     cay_close_fd(&core->events_fd);
+    cay_audit_close(core->audit);
     cay_oom_done(&core->oom);
     cay_keyring_done(&core->keyring);
     cay_leases_done(&core->leases);

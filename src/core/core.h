@@ -20,7 +20,8 @@ struct cay_core {
     struct cay_provider *provider;
     struct cay_queue *events; /* deaths, pushed by the provider */
     int logs_fd;
-    int events_fd;         /* -1: nobody keeps them */
+    int events_fd; /* -1: nobody keeps them */
+    struct cay_audit *audit;
     uint8_t once_key[32];  /* see once.h */
     uint8_t token_key[32]; /* that sandboxes' tokens are signed with */
     struct cay_keyring keyring;
@@ -108,6 +109,8 @@ void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durab
 /* Appends to the account's events what the sandbox's row says now; type NULL: the word for its
  * state. A failure is logged: what happened has happened. */
 void cay_core_tell(struct cay_core *core, const struct cay_sandbox *sb, const char *type);
+/* What the server did by itself: the row says why. */
+void cay_core_record_own(struct cay_core *core, const struct cay_sandbox *sb, const char *action);
 void cay_core_tell_snapshot(struct cay_core *core, const struct cay_sandbox *sb, const char *id);
 /* The three ways down, for a row that the caller holds. */
 /* `why` without figures: what was used is added. Kept is how it ended if it had ended before. */

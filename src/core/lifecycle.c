@@ -184,6 +184,8 @@ int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const stru
     }
     cay_core_note(core, sb, CAY_NOW);
     cay_core_tell(core, sb, NULL);
+    if (strcmp(why->reason, "stopped") != 0) /* else a request did it, and its record says so */
+        cay_core_record_own(core, sb, "sandbox.stop");
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
     return 0;
 }
@@ -278,7 +280,10 @@ int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const ch
 {
     char keeps[CAY_ID_SIZE];
     cay_str_copy(keeps, sizeof keeps, sb->keeps);
-    return delete_keeping(core, sb, keeps, reason, message, err);
+    int r = delete_keeping(core, sb, keeps, reason, message, err);
+    if (r == 0)
+        cay_core_record_own(core, sb, "sandbox.delete");
+    return r;
 }
 
 /* How it had ended before stays to be read. */
@@ -356,8 +361,10 @@ int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const stru
         sb->expires_at_ms = 0;
     sb->updated_at_ms = cay_clock_ms();
     r = cay_store_update(core->store, sb, CAY_NOW, err);
-    if (r == 0)
+    if (r == 0) {
         cay_core_tell(core, sb, NULL);
+        cay_core_record_own(core, sb, "sandbox.end");
+    }
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
     return r;
 }

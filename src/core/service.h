@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "core/access.h"
+#include "log/audit.h"
 #include "log/record.h"
 #include "model/account.h"
 #include "model/batch.h"
@@ -32,6 +33,10 @@ int cay_core_keep(struct cay_core *core, struct cay_error *err);
 int cay_core_open_records(struct cay_core *core, int data_fd, struct cay_error *err);
 void cay_core_close(struct cay_core *core); /* sandboxes stay */
 
+/* The record of who did what, see log/audit.h. A line that cannot be written is logged. */
+void cay_core_record(struct cay_core *core, const struct cay_audit_entry *e);
+int cay_core_records(struct cay_core *core, const struct cay_audit_filter *filter,
+                     struct cay_arena *a, struct cay_audit_page *out, struct cay_error *err);
 /* The account's events, see log/events.h. */
 int cay_core_events(struct cay_core *core, const struct cay_account *owner, int *fd_out,
                     struct cay_error *err);

@@ -103,6 +103,9 @@
 #define CAY_FILE_WATCHES 8192 /* directories below one that is watched */
 
 /* records */
+#define CAY_AUDIT_DAYS 90
+#define CAY_AUDIT_SYNC_MS 200
+#define CAY_AUDIT_SCAN (32 * CAY_MIB)  /* looked at for one page */
 #define CAY_EVENTS_BYTES (4 * CAY_MIB) /* of one account's events; older ones go */
 #define CAY_EVENTS_BLOCK (64 * CAY_KIB)
 #define CAY_EVENTS_RETENTION_MS (7 * 24 * 60 * 60 * 1000LL)

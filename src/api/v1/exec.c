@@ -83,6 +83,7 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
                           &call->ex, err);
     if (r < 0)
         return r;
+    req->object = call->ex.id;
     if (asked.detach)
         return answer_running(resp, &call->ex);
     r = cay_core_open_log(req->core, req->owner, call->ex.sandbox_id, call->ex.id, &fd, err);

@@ -43,6 +43,7 @@ int cay_v1_file_new(struct cay_req *req, enum cay_file_op op, const struct cay_v
                                       .except = q->exclude};
     if (q->path_base64 && !cay_str_unbase64(req->arena, q->path_base64, &f->rq.path))
         return cay_fail_field(err, "pathBase64", "this is no base64 of a path");
+    req->object = f->rq.path;
     if (q->to_base64 && !cay_str_unbase64(req->arena, q->to_base64, &f->rq.to))
         return cay_fail_field(err, "toBase64", "this is no base64 of a path");
     if (q->hash && strcmp(q->hash, "sha256") != 0)

@@ -6,7 +6,7 @@
 #include "log/reader.h"
 #include "model/limits.h"
 
-extern const struct cay_route cay_v1_event_routes[], cay_v1_update_routes[];
+extern const struct cay_route cay_v1_event_routes[], cay_v1_audit_routes[], cay_v1_update_routes[];
 extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
