@@ -2,11 +2,13 @@
 /* The chain of ids that somebody is working on. It is as long as there are workers,
  * and the forks that one of them makes. */
 #include "core/hold.h"
+#include "base/clock.h"
 #include "base/str.h"
+#include "model/limits.h"
 #include <string.h>
 #include <time.h>
 
-#define WAIT_SECONDS 30
+#define WAIT_MS 30000
 
 void cay_holds_init(struct cay_holds *h)
 {
@@ -35,13 +37,14 @@ static bool is_in(const struct cay_hold *chain, const char *id, bool but_shared)
 
 static bool taken(const struct cay_holds *h, const char *id, bool shared)
 {
-    return is_in(h->first, id, shared) || (shared && is_in(h->waiting, id, false));
+    return is_in(h->first, id, shared) || (shared && is_in(h->waiting, id, true));
 }
 
 static void add(struct cay_hold **chain, const char *id, bool shared, struct cay_hold *out)
 {
     cay_str_copy(out->id, sizeof out->id, id);
     out->shared = shared;
+    out->since_ms = cay_clock_mono_ms();
     out->next = *chain;
     *chain = out;
 }
@@ -61,22 +64,50 @@ static void take(struct cay_holds *h, const char *id, bool shared, struct cay_ho
     add(&h->first, id, shared, out);
 }
 
+/* When the hold has lasted for long. */
+static int64_t long_at_ms(const struct cay_holds *h, const char *id)
+{
+    int64_t since_ms = INT64_MAX - CAY_HOLD_LONG_MS;
+    for (const struct cay_hold *at = h->first; at; at = at->next)
+        if (strcmp(at->id, id) == 0 && at->since_ms < since_ms)
+            since_ms = at->since_ms;
+    return since_ms + CAY_HOLD_LONG_MS;
+}
+
+/* Do as many wait already, for whatever, as may? The chain grows at its front. */
+static bool is_crowded(const struct cay_hold *wish)
+{
+    int before = 0;
+    for (const struct cay_hold *at = wish->next; at; at = at->next)
+        before++;
+    return before >= CAY_HOLD_WAITERS;
+}
+
+/* Until the id may be had. False when it is given up. */
+static bool wait_turn(struct cay_holds *h, const struct cay_hold *wish)
+{
+    const int64_t late_ms = wish->since_ms + WAIT_MS;
+    while (taken(h, wish->id, wish->shared)) {
+        int64_t now_ms = cay_clock_mono_ms(), until_ms = long_at_ms(h, wish->id);
+        if (now_ms >= late_ms || (now_ms >= until_ms && is_crowded(wish)))
+            return false;
+        if (now_ms >= until_ms || until_ms > late_ms)
+            until_ms = late_ms;
+        const struct timespec until = {.tv_sec = until_ms / 1000,
+                                       .tv_nsec = until_ms % 1000 * 1000000};
+        (void)pthread_cond_timedwait(&h->freed, &h->lock, &until); /* the clock is asked above */
+    }
+    return true;
+}
+
 static int wait_for(struct cay_holds *h, const char *id, bool shared, struct cay_hold *out,
                     struct cay_error *err)
 {
-    struct timespec until;
     struct cay_hold wish = {0};
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += WAIT_SECONDS;
     pthread_mutex_lock(&h->lock);
-    int late = 0;
-    if (!shared)
-        add(&h->waiting, id, false, &wish);
-    while (taken(h, id, shared) && late == 0)
-        late = pthread_cond_timedwait(&h->freed, &h->lock, &until);
-    bool mine = !taken(h, id, shared);
-    if (!shared)
-        drop(&h->waiting, &wish);
+    add(&h->waiting, id, shared, &wish);
+    bool mine = wait_turn(h, &wish);
+    drop(&h->waiting, &wish);
     if (mine)
         take(h, id, shared, out);
     else

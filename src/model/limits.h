@@ -44,6 +44,8 @@
 #define CAY_FORK_HELPERS 32   /* threads beside the workers, over all requests */
 #define CAY_LONG_COPY_MS 1000 /* where copies take longer, few run at once */
 #define CAY_MAX_PAGE 1000000
+#define CAY_HOLD_LONG_MS 1000   /* an operation that takes longer is waited for by few */
+#define CAY_HOLD_WAITERS 7      /* so many: with those who wait for a grace, a worker is left */
 #define CAY_MAKERS 4            /* threads for creates that nobody waits for */
 #define CAY_MAKER_JOBS 256      /* such creates at once; more is 503 */
 #define CAY_MAKER_DRAIN_MS 3000 /* what a stop waits for them */
