@@ -14,6 +14,7 @@
 
 #define ROUNDS 16                        /* then the other connections have their turn */
 #define ROOM (CAY_HTTP_STREAM_CHUNK / 2) /* a stream may overshoot, and buffers double */
+#define SIP 4096 /* enough to learn whether the source or the socket is the one that waits */
 #define PULLED_MAX (256 * 1024)
 
 void cay_pump_later(struct cay_http_server *s, struct cay_conn *c)
@@ -100,10 +101,20 @@ static void finish(struct cay_http_server *s, struct cay_conn *c)
     cay_conn_resume(s, c);
 }
 
+static bool can_move(const struct cay_conn *c)
+{
+    return c->phase == CAY_PHASE_STREAM && c->raw && c->stream->is_pipe && c->stream->ops->move &&
+           cay_conn_pending(c) == 0;
+}
+
 static enum cay_pull pull(struct cay_http_server *s, struct cay_conn *c)
 {
+    bool moves = can_move(c);
+    enum cay_pull got = moves ? c->stream->ops->move(c->stream, c->fd) : CAY_PULL_WAIT;
+    if (got != CAY_PULL_WAIT)
+        return got;
     s->pulled.len = 0;
-    enum cay_pull got = c->stream->ops->pull(c->stream, &s->pulled, ROOM);
+    got = c->stream->ops->pull(c->stream, &s->pulled, moves ? SIP : ROOM);
     bool last = got == CAY_PULL_END;
     if (c->phase != CAY_PHASE_DEFER && (s->pulled.len > 0 || last) &&
         !send_piece(s, c, s->pulled.data, s->pulled.len, last))

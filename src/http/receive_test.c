@@ -174,30 +174,50 @@ TEST(http_receive_marks_no_half_body_as_whole)
     end();
 }
 
+/* Bytes whose place can be told: none lost, doubled or swapped goes unnoticed. */
+static void number(char *block, size_t len, size_t at)
+{
+    for (size_t i = 0; i < len; i++)
+        block[i] = (char)((at + i) * 2654435761u >> 16);
+}
+
+static bool is_numbered(const char *block, size_t len, size_t at)
+{
+    size_t i = 0;
+    while (i < len && block[i] == (char)((at + i) * 2654435761u >> 16))
+        i++;
+    return i == len;
+}
+
 /* A full pipe stops the socket, and nothing is lost when it goes on. */
 TEST(http_receive_is_held_up_by_its_sink)
 {
     enum { BODY = 24 * 1024 * 1024 };
     static char block[64 * 1024];
     size_t sent = 0, got = 0;
+    bool right = true;
     begin();
     toy_send(&client, "PUT /take HTTP/1.1\r\n" HOST "Content-Length: 25165824\r\n\r\n");
     CHECK("taken", toy_until(toy_taken, 1));
     (void)fcntl(client.fd, F_SETFL, O_NONBLOCK);
     struct pollfd p = {.fd = client.fd, .events = POLLOUT};
     while (sent < BODY && poll(&p, 1, 200) > 0) {
+        number(block, sizeof block, sent);
         ssize_t n = send(client.fd, block, sizeof block, MSG_NOSIGNAL);
         sent += n > 0 ? (size_t)n : 0;
     }
     CHECK("stopped", sent < BODY);
     while (got < BODY && wait_for(toy.sink_fd, POLLIN)) {
         ssize_t n = read(toy.sink_fd, block, sizeof block);
+        right &= n <= 0 || is_numbered(block, (size_t)n, got);
         got += n > 0 ? (size_t)n : 0;
         size_t more = BODY - sent < sizeof block ? BODY - sent : sizeof block;
+        number(block, more, sent);
         n = more > 0 ? send(client.fd, block, more, MSG_NOSIGNAL) : 0;
         sent += n > 0 ? (size_t)n : 0;
     }
     CHECK_EQ("all of it", got, BODY);
+    CHECK("in order", right);
     (void)fcntl(client.fd, F_SETFL, 0);
     say("ok");
     toy_read(&client, &answer);
@@ -216,6 +236,32 @@ TEST(http_receive_ends_with_its_sink)
     CHECK_STR("with the reason", answer.body, "part 4 full");
     CHECK("the rest is not wanted", strstr(answer.head, "Connection: close\r\n"));
     end();
+}
+
+/* Also where the body is so large that it is moved without being looked at. */
+TEST(http_receive_of_much_ends_with_its_sink_or_its_client)
+{
+    static char block[64 * 1024];
+    for (int sink = 0; sink < 2; sink++) {
+        begin();
+        toy_send(&client, "PUT /take HTTP/1.1\r\n" HOST "Content-Length: 10000000\r\n\r\n");
+        CHECK("taken", toy_until(toy_taken, 1));
+        CHECK_EQ("some", send(client.fd, "some", 4, MSG_NOSIGNAL), 4);
+        CHECK_EQ("comes", read_some(toy.sink_fd, block, 4), 4);
+        if (sink) {
+            say("full");
+            cay_close_fd(&toy.sink_fd);
+            CHECK_EQ("more", send(client.fd, block, 1000, MSG_NOSIGNAL), 1000);
+            toy_read(&client, &answer);
+            CHECK("with the reason", strstr(answer.body, " full"));
+            CHECK("not whole", strncmp(answer.body, "part ", 5) == 0);
+        } else {
+            toy_close(&client);
+            CHECK_EQ("the end", read_some(toy.sink_fd, block, 1), 0);
+            CHECK_EQ("is not whole", read(toy.end_fd, block, 1), 0);
+        }
+        end();
+    }
 }
 
 static void expect_cut(const char *what, const char *request, int status)
@@ -310,6 +356,41 @@ TEST(http_descriptor_is_an_answer_of_known_length)
     toy_send(&client, "GET /give?0 HTTP/1.1\r\n" HOST "\r\n" HELLO);
     toy_read(&client, &answer);
     CHECK_EQ("nothing", answer.status, 200);
+    toy_read(&client, &answer);
+    CHECK_STR("the next one", answer.body, "hello");
+    end();
+}
+
+/* A client that does not read stops the pipe, and nothing is lost when it goes on. */
+TEST(http_descriptor_is_held_up_by_its_client)
+{
+    enum { BODY = 24 * 1024 * 1024 };
+    static char block[64 * 1024];
+    size_t given = 0, got = 0;
+    bool right = true;
+    begin();
+    toy_send(&client, "GET /give?25165824 HTTP/1.1\r\n" HOST "\r\n" HELLO);
+    toy_read_head(&client, &answer);
+    (void)fcntl(toy.source_fd, F_SETFL, O_NONBLOCK);
+    struct pollfd p = {.fd = toy.source_fd, .events = POLLOUT};
+    while (given < BODY && poll(&p, 1, 200) > 0) {
+        number(block, sizeof block, given);
+        ssize_t n = write(toy.source_fd, block, sizeof block);
+        given += n > 0 ? (size_t)n : 0;
+    }
+    CHECK("stopped", given < BODY);
+    while (got < BODY && wait_for(client.fd, POLLIN)) {
+        size_t left = BODY - got < sizeof block ? BODY - got : sizeof block;
+        ssize_t n = recv(client.fd, block, left, 0);
+        right &= n > 0 && is_numbered(block, (size_t)n, got);
+        got += n > 0 ? (size_t)n : 0;
+        size_t more = BODY - given < sizeof block ? BODY - given : sizeof block;
+        number(block, more, given);
+        n = more > 0 ? write(toy.source_fd, block, more) : 0;
+        given += n > 0 ? (size_t)n : 0;
+    }
+    CHECK_EQ("all of it", got, BODY);
+    CHECK("in order", right);
     toy_read(&client, &answer);
     CHECK_STR("the next one", answer.body, "hello");
     end();

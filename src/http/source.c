@@ -2,7 +2,9 @@
 /* A descriptor as the source of an answer. What it gives is believed to be whole when it has the
  * length that was promised, or when whoever wrote it said so before closing it. */
 #include "http/response.h"
+#include "model/limits.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 struct source {
@@ -37,6 +39,20 @@ static enum cay_pull pull(struct cay_stream *stream, struct cay_buf *out, size_t
     return src->counted && src->left == 0 ? CAY_PULL_END : CAY_PULL_MORE;
 }
 
+static enum cay_pull move(struct cay_stream *stream, int socket_fd)
+{
+    struct source *src = (struct source *)stream;
+    size_t want = src->counted && src->left < CAY_HTTP_MOVE ? (size_t)src->left : CAY_HTTP_MOVE;
+    if (want == 0)
+        return end(src);
+    ssize_t n = splice(stream->watch_fd, NULL, socket_fd, NULL, want, SPLICE_F_NONBLOCK);
+    if (n <= 0)
+        return CAY_PULL_WAIT;
+    if (src->counted)
+        src->left -= (uint64_t)n;
+    return src->counted && src->left == 0 ? CAY_PULL_END : CAY_PULL_MORE;
+}
+
 static void close_source(struct cay_stream *stream)
 {
     struct source *src = (struct source *)stream;
@@ -45,7 +61,7 @@ static void close_source(struct cay_stream *stream)
     free(src);
 }
 
-static const struct cay_stream_ops ops = {.pull = pull, .close = close_source};
+static const struct cay_stream_ops ops = {.pull = pull, .close = close_source, .move = move};
 
 int cay_resp_fd(struct cay_resp *resp, int status, const char *content_type, int fd, int64_t length,
                 int end_fd)

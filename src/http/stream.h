@@ -32,6 +32,9 @@ struct cay_stream_ops {
     /* Adds about `room` bytes to out, on the loop: must not block for long. */
     enum cay_pull (*pull)(struct cay_stream *s, struct cay_buf *out, size_t room);
     void (*close)(struct cay_stream *s); /* frees */
+    /* Optional, of a pipe. Moves bytes into a socket that takes them as they are, without looking
+     * at them. CAY_PULL_WAIT: none could be moved, and pull finds out why. */
+    enum cay_pull (*move)(struct cay_stream *s, int socket_fd);
     /* Optional. The client takes nothing for now: lets go of what can be read again. */
     void (*rest)(struct cay_stream *s);
     /* With wake_at_ms. On a worker, so it may block on bounded work; then the stream is pulled. */

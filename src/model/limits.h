@@ -123,6 +123,7 @@
 #define CAY_HTTP_CONNECTIONS 16000
 #define CAY_HTTP_KEEPALIVE_MS 15000          /* comment lines on quiet streams */
 #define CAY_HTTP_STREAM_CHUNK (64 * CAY_KIB) /* what one stream may have queued */
+#define CAY_HTTP_MOVE (1 * CAY_MIB)          /* at once, between a pipe and a socket */
 #define CAY_HTTP_STREAMS_AT_WORK 4           /* streams that have a worker for a moment */
 #define CAY_HTTP_QUEUE 4096                  /* requests waiting for a worker; more is 503 */
 #define CAY_HTTP_PARAMS 8
