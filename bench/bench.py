@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from harness.server import BUILD, IMAGES, Server  # noqa: E402
 from harness.wait import until  # noqa: E402
 
 ROUNDS = int(os.environ.get("CAY_BENCH_ROUNDS", "3"))
-TOOLS = ("cycle", "engine", "floor", "many", "readers", "spawn")
+TOOLS = ("cycle", "engine", "floor", "flow", "many", "readers", "spawn")
 DEFAULT_IMAGE = "node:20-bookworm"
 TOOL_S = 600
 FORMAT = "{:<56} {:>10} {:<8} {:<44} {:>10} {:>8}  {}"
@@ -28,6 +29,32 @@ FORMAT = "{:<56} {:>10} {:<8} {:<44} {:>10} {:>8}  {}"
 
 class Failed(Exception):
     """A figure that could not be taken; the reason goes into its row."""
+
+
+class Watched:
+    """A process's memory while a block runs, looked at ten times a second."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def look(self):
+        while not self.over.wait(0.1):
+            self.most_kib = max(self.most_kib, proc.rss_kib(self.pid))
+
+    def growth_mib(self):
+        return (self.most_kib - self.first_kib) / 1024
+
+    def __enter__(self):
+        self.first_kib = self.most_kib = proc.rss_kib(self.pid)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        self.most_kib = max(self.most_kib, proc.rss_kib(self.pid))
 
 
 class Bench:

@@ -3,7 +3,8 @@
  *
  * PEER is cay or docker (Docker Engine API). WHAT is `cycle` (create until it runs, run `true` and
  * learn its exit code, delete), `create` (only the first part is timed) or `exec` (only the middle
- * part, in one sandbox made before). After SECONDS no further round begins. */
+ * part, in one sandbox for each client, made before all begin together). After SECONDS no further
+ * round begins. */
 #include "peer.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -21,9 +22,11 @@ struct client {
     pthread_t thread;
     enum what what;
     int number, count, done;
-    uint64_t deadline_ns;
+    uint64_t seconds, began_ns, ended_ns;
     uint64_t *ns;
 };
+
+static pthread_barrier_t together;
 
 /* Nanoseconds of the part that counts. */
 static uint64_t round_of(struct client *c, const char *name, char id[128])
@@ -47,8 +50,11 @@ static void *drive(void *arg)
     snprintf(name, sizeof(name), "bench-%d-%d", (int)getpid(), c->number);
     if (c->what == EXEC)
         c->peer->create(&c->wire, name, id);
-    while (c->done < c->count && now_ns() < c->deadline_ns)
+    pthread_barrier_wait(&together);
+    c->began_ns = now_ns();
+    while (c->done < c->count && now_ns() < c->began_ns + c->seconds * 1000000000u)
         c->ns[c->done++] = round_of(c, name, id);
+    c->ended_ns = now_ns();
     if (c->what == EXEC)
         c->peer->destroy(&c->wire, id);
     return NULL;
@@ -74,6 +80,16 @@ static size_t gather(const struct client *all, int clients, uint64_t *ns)
     return count;
 }
 
+static uint64_t wall_ns(const struct client *all, int clients)
+{
+    uint64_t began = UINT64_MAX, ended = 0;
+    for (int i = 0; i < clients; i++) {
+        began = all[i].began_ns < began ? all[i].began_ns : began;
+        ended = all[i].ended_ns > ended ? all[i].ended_ns : ended;
+    }
+    return ended - began;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 6 || argc > 7)
@@ -83,9 +99,8 @@ int main(int argc, char **argv)
         die("1 to %d clients, at least 1 round", MAX_CLIENTS);
     uint64_t *ns = calloc((size_t)clients * (size_t)count, sizeof(*ns));
     struct client *all = calloc((size_t)clients, sizeof(*all));
-    if (!ns || !all)
+    if (!ns || !all || pthread_barrier_init(&together, NULL, (unsigned)clients) != 0)
         die("out of memory");
-    uint64_t began = now_ns();
     uint64_t seconds = argc == 7 ? strtoul(argv[6], NULL, 10) : 3600;
     for (int i = 0; i < clients; i++) {
         all[i] = (struct client){.peer = peer_find(argv[1]),
@@ -93,14 +108,14 @@ int main(int argc, char **argv)
                                  .what = find_what(argv[2]),
                                  .number = i,
                                  .count = count,
-                                 .deadline_ns = began + seconds * 1000000000u,
+                                 .seconds = seconds,
                                  .ns = ns + (size_t)i * (size_t)count};
         if (pthread_create(&all[i].thread, NULL, drive, &all[i]) != 0)
             die("no thread");
     }
     for (int i = 0; i < clients; i++)
         pthread_join(all[i].thread, NULL);
-    print_times(ns, gather(all, clients, ns), now_ns() - began);
+    print_times(ns, gather(all, clients, ns), wall_ns(all, clients));
     free(all);
     free(ns);
     return 0;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* readers ADDRESS PATH COUNT LINES: that many SSE readers of one execution at once.
+/* readers ADDRESS PATH COUNT LINES [STUCK]: that many SSE readers of one execution at once.
  *
  * The execution writes `#000000;`, `#000001;`… Each reader must get every number in order and then
- * the exit event. Prints one line of JSON: readers that got all, and those that did not. */
+ * the exit event. Those that are STUCK ask first and never read. Says `connected` on stderr when
+ * all follow. Prints one line of JSON: readers that got all, those that did not, and how long
+ * they took from then on. */
 #include "wire.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -92,17 +94,22 @@ static void take(struct reader *r, const char *data, size_t len)
     }
 }
 
+static int ask(struct wire *w, const char *path)
+{
+    char byte;
+    w->fd = -1;
+    wire_begin(w,
+               "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n"
+               "Connection: close\r\n\r\n",
+               path, wire_host(w));
+    if (recv(w->fd, &byte, 1, MSG_PEEK) != 1) /* the server has it, and no queue overflows */
+        die("no answer: %s", strerror(errno));
+    return w->fd;
+}
+
 static void open_reader(struct reader *r, struct wire *w, const char *path, int ep)
 {
-    char request[1024];
-    int n = snprintf(request, sizeof(request),
-                     "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n"
-                     "Connection: close\r\n\r\n",
-                     path, wire_host(w));
-    wire_connect(w);
-    r->fd = w->fd;
-    if (send(r->fd, request, (size_t)n, MSG_NOSIGNAL) != n)
-        die("send: %s", strerror(errno));
+    r->fd = ask(w, path);
     (void)fcntl(r->fd, F_SETFL, O_NONBLOCK); /* a blocking one would only be slower */
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = r};
     if (epoll_ctl(ep, EPOLL_CTL_ADD, r->fd, &ev) < 0)
@@ -125,21 +132,23 @@ static bool drain(struct reader *r)
 
 int main(int argc, char **argv)
 {
-    if (argc != 5)
-        die("usage: readers ADDRESS PATH COUNT LINES");
+    if (argc < 5 || argc > 6)
+        die("usage: readers ADDRESS PATH COUNT LINES [STUCK]");
     size_t count = strtoul(argv[3], NULL, 10), open_count = count, good = 0;
-    long lines = strtol(argv[4], NULL, 10);
+    long lines = strtol(argv[4], NULL, 10), stuck = argc == 6 ? strtol(argv[5], NULL, 10) : 0;
     struct reader *all = calloc(count, sizeof(*all));
     struct wire *w = calloc(1, sizeof(*w));
     int ep = epoll_create1(EPOLL_CLOEXEC);
     if (!all || !w || ep < 0)
         die("out of memory or descriptors");
     w->address = argv[1];
+    for (long i = 0; i < stuck; i++)
+        (void)ask(w, argv[2]); /* open until we end */
     for (size_t i = 0; i < count; i++)
         open_reader(&all[i], w, argv[2], ep);
     fprintf(stderr, "connected\n");
-    uint64_t deadline = now_ns() + DEADLINE_NS;
-    while (open_count > 0 && now_ns() < deadline) {
+    uint64_t began = now_ns();
+    while (open_count > 0 && now_ns() < began + DEADLINE_NS) {
         struct epoll_event events[256];
         int n = epoll_wait(ep, events, 256, 1000);
         for (int i = 0; i < n; i++) {
@@ -150,9 +159,10 @@ int main(int argc, char **argv)
             }
         }
     }
+    double wall_ms = (double)(now_ns() - began) / 1e6;
     for (size_t i = 0; i < count; i++)
         good += !all[i].wrong && all[i].ended && all[i].expected == lines;
-    printf("{\"good\": %zu, \"bad\": %zu}\n", good, count - good);
+    printf("{\"good\": %zu, \"bad\": %zu, \"wall_ms\": %.1f}\n", good, count - good, wall_ms);
     free(all);
     free(w);
     return 0;

@@ -65,6 +65,8 @@ void wire_connect(struct wire *w)
 
 static void send_all(struct wire *w, const char *data, size_t len)
 {
+    if (w->fd < 0)
+        wire_connect(w);
     while (len > 0) {
         ssize_t n = send(w->fd, data, len, MSG_NOSIGNAL);
         if (n <= 0)
@@ -87,7 +89,7 @@ static bool receive(struct wire *w)
     return n > 0;
 }
 
-static const char *header(const struct wire *w, const char *name)
+const char *wire_header(const struct wire *w, const char *name)
 {
     size_t n = strlen(name);
     const char *end = w->buf + w->head_len;
@@ -112,7 +114,8 @@ static void receive_head(struct wire *w)
 
 static void receive_body(struct wire *w, int status)
 {
-    const char *length = header(w, "Content-Length"), *coding = header(w, "Transfer-Encoding");
+    const char *length = wire_header(w, "Content-Length"),
+               *coding = wire_header(w, "Transfer-Encoding");
     if (status == 204)
         return;
     if (length) {
@@ -132,6 +135,24 @@ static void receive_body(struct wire *w, int status)
     }
 }
 
+int wire_status(struct wire *w)
+{
+    receive_head(w);
+    return (int)strtol(w->buf + strlen("HTTP/1.1 "), NULL, 10);
+}
+
+void wire_begin(struct wire *w, const char *fmt, ...)
+{
+    char head[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(head, sizeof(head), fmt, ap);
+    va_end(ap);
+    if (n < 0 || (size_t)n >= sizeof(head))
+        die("a head too long");
+    send_all(w, head, (size_t)n);
+}
+
 const char *wire_host(const struct wire *w)
 {
     return w->address[0] == '/' ? "localhost" : w->address;
@@ -146,11 +167,8 @@ int wire_request(struct wire *w, const char *method, const char *path, const cha
                      body ? strlen(body) : 0, body ? body : "");
     if (n < 0 || (size_t)n >= sizeof(request))
         die("a request too long");
-    if (w->fd < 0)
-        wire_connect(w);
     send_all(w, request, (size_t)n);
-    receive_head(w);
-    int status = (int)strtol(w->buf + strlen("HTTP/1.1 "), NULL, 10);
+    int status = wire_status(w);
     receive_body(w, status);
     return status;
 }

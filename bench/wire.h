@@ -19,7 +19,12 @@ struct wire {
 void wire_connect(struct wire *w);
 /* The status; the body is at wire_body until the next call. `body` may be NULL. */
 int wire_request(struct wire *w, const char *method, const char *path, const char *body);
-const char *wire_host(const struct wire *w); /* for the Host line */
+/* The halves of a request whose body, or whose answer's, is larger than memory should be: sends a
+ * head, receives one. Behind head_len, up to len, is what came of the body with it. */
+void wire_begin(struct wire *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int wire_status(struct wire *w);
+const char *wire_header(const struct wire *w, const char *name); /* its value, or NULL */
+const char *wire_host(const struct wire *w);                     /* for the Host line */
 const char *wire_body(const struct wire *w);
 /* Copies the value of the first `"key":"value"` in the body. */
 void wire_field(const struct wire *w, const char *key, char *out, size_t size);

@@ -2,13 +2,14 @@
 """The everyday: an idle server, commands, look-ups, readers of output."""
 import statistics
 import subprocess
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import peers
-from bench import ROUNDS, Failed
+from bench import ROUNDS, Failed, Watched
 from harness import proc
 
 READERS, LINES = 1000, 100
+CLIENTS = 16
 
 
 def idle(b):
@@ -35,6 +36,20 @@ def execs(b):
     b.against(name, b.cay("exec", 1, 300), command and (lambda: b.tool("spawn", 20, *command)), goal="40 x docker",
               peer="docker exec")
     b.against(name, b.cay("exec", 1, 300), b.dock("exec", 1, 20), peer="docker exec, by three API calls")
+    at_once(b)
+
+
+def at_once(b):
+    """Each client has a sandbox of its own; of programs without one there are as many at a time."""
+    def spawned():
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            return {"rate": sum(pool.map(lambda _: b.tool("spawn", 300, "/bin/true")["rate"], range(CLIENTS)))}
+
+    name = f"exec true, {CLIENTS} clients"
+    rate, theirs = b.side_by_side(b.cay("exec", CLIENTS, 500), spawned, "rate")
+    b.add(name, rate, "/s", ">= 1500", f"posix_spawn of true, {CLIENTS} at a time", theirs, more_is_better=True)
+    rate, theirs = b.side_by_side(b.cay("exec", CLIENTS, 300), b.dock("exec", CLIENTS, 4), "rate")
+    b.add(name, rate, "/s", "", b.docker_peer("exec, by three API calls"), theirs, more_is_better=True)
 
 
 def gets(b):
@@ -60,21 +75,10 @@ def readers(b):
     ident = client.create("watched")["id"]
     script = "sleep 2; i=0; while [ $i -lt %d ]; do printf '#%%06d;\\n' $i; i=$((i+1)); sleep 0.1; done" % LINES
     execution = client.detach(ident, script)
-    pid, most, over = b.server.pid("server"), [0], threading.Event()
-
-    def watch():
-        while not over.wait(0.1):
-            most[0] = max(most[0], proc.rss_kib(pid))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
+    with Watched(b.server.pid("server")) as rss:
         result = b.tool("readers", b.address, f"/api/v1/sandbox/{ident}/exec/{execution}/output?follow=true", READERS, LINES)
-    finally:
-        over.set()
-        watcher.join()
     b.add(f"{READERS} SSE readers of one execution, 10 lines/s: got all", result["good"], "readers", f"= {READERS}")
-    b.add(f"{READERS} SSE readers: server RSS at most", most[0] / 1024, "MiB", "< 40")
+    b.add(f"{READERS} SSE readers: server RSS at most", rss.most_kib / 1024, "MiB", "< 40")
 
 
 FIGURES = {"idle": idle, "execs": execs, "gets": gets, "readers": readers}
