@@ -16,6 +16,7 @@ enum cay_activity {
 struct cay_spec {
     const char *name; /* never NULL once core has seen it */
     const char *image;
+    const char *runtime;    /* what the image was chosen by; or NULL */
     struct cay_strs start;  /* argv of the start command; none when empty */
     const char *start_text; /* as the caller wrote it, when it was one string */
     uint32_t cpu_milli;     /* 1000 is one core */

@@ -98,6 +98,16 @@ def test_a_stopped_one_has_it_at_its_next_start(client):
     assert client.sh("box", "cat /sys/fs/cgroup/memory.max").strip() == str(512 * MIB)
 
 
+def test_runtime_chooses_the_image(client):
+    box = client.create("box", runtime="node20", isolation="default")
+    assert (box["runtime"], box["dockerImage"], box["isolation"]) == ("node20", "node:20-bookworm", "native")
+    assert client.sandbox("box")["runtime"] == "node20"
+    missing = client.post("/sandbox", {"runtime": "node22"})
+    assert (missing.status, missing.error["code"]) == (404, "IMAGE_NOT_FOUND") and "node:22" in missing.error["message"]
+    named = client.create("named", runtime="python3.13", image="busybox")
+    assert named["dockerImage"] == "busybox"
+
+
 def test_extend(client):
     box = client.create("box", timeoutMs=20000)
     answer = client.post("/sandbox/box/extend", {"timeoutMs": 600000})

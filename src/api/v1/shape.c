@@ -57,6 +57,8 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
                        const struct cay_spec *spec)
 {
     cay_jw_str(w, "dockerImage", spec->image);
+    cay_jw_str(w, "runtime", spec->runtime);
+    cay_jw_str(w, "isolation", "native");
     shape_command(w, "startCommand", &spec->start, spec->start_text);
     cay_jw_real(w, "cpuCores", spec->cpu_milli / 1000.0);
     cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);

@@ -12,6 +12,7 @@
 struct create_body {
     const char *idempotency_key;
     const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track, *volume;
+    const char *isolation;
     const char *source_type, *source_id, *snapshot_id;
     const struct cay_json *start;
     double cpu_cores, vcpus, memory_gb, disk_gb;    /* 0: absent */
@@ -21,7 +22,7 @@ struct create_body {
     bool network_access, persistent, stop_when_start_ends;
     struct cay_pairs env, tags;
     struct cay_strs labels;
-    const struct cay_json *secrets, *ports, *network_policy, *ready_when, *isolation;
+    const struct cay_json *secrets, *ports, *network_policy, *ready_when;
     int64_t count; /* of forks; 0: absent */
     const struct cay_json *execution_id;
 };
@@ -80,7 +81,7 @@ static const struct cay_field fields[] = {
     CAY_FIELD_ANY(BODY, ports, "ports"),
     CAY_FIELD_ANY(BODY, network_policy, "networkPolicy"),
     CAY_FIELD_ANY(BODY, ready_when, "readyWhen"),
-    CAY_FIELD_ANY(BODY, isolation, "isolation"),
+    CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64),
     CAY_FIELD_SKIP("vm"),
     CAY_FIELD_SKIP("gpuType"),
     CAY_FIELD_SKIP("networkAllowlist"),
@@ -110,8 +111,9 @@ static int refuse_later_ones(const struct create_body *body, struct cay_error *e
         const struct cay_json *value;
         const char *field;
     } later[] = {
-        {body->secrets, "secrets"},          {body->network_policy, "networkPolicy"},
-        {body->ready_when, "readyWhen"},     {body->isolation, "isolation"},
+        {body->secrets, "secrets"},
+        {body->network_policy, "networkPolicy"},
+        {body->ready_when, "readyWhen"},
         {body->execution_id, "executionId"},
     };
     if (body->ports && body->ports->kind != CAY_JSON_ARRAY && body->ports->kind != CAY_JSON_NULL)
@@ -211,16 +213,41 @@ static int set_sizes(const struct create_body *body, struct cay_spec *spec, stru
 
 static int set_image(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
-    if (body->image) {
-        spec->image = body->image;
-        return 0;
+    static const struct {
+        const char *runtime, *image;
+    } known[] = {
+        {"node", CAY_DEFAULT_IMAGE},    {"node20", CAY_DEFAULT_IMAGE},
+        {"node22", "node:22-bookworm"}, {"node24", "node:24-bookworm"},
+        {"python", "python:3.13"},      {"python3.13", "python:3.13"},
+        {"python3.12", "python:3.12"},  {"python3.11", "python:3.11"},
+    };
+    const char *image = NULL;
+    if (body->runtime) {
+        for (size_t i = 0; i < CAY_COUNT(known); i++)
+            if (strcmp(body->runtime, known[i].runtime) == 0)
+                image = known[i].image;
+        if (!image)
+            return cay_fail_field(err, "runtime",
+                                  "runtime must be node20, node22, node24, python3.11, python3.12 "
+                                  "or python3.13; or name an image");
+        spec->runtime = body->runtime;
     }
-    if (!body->runtime || strncmp(body->runtime, "node", 4) == 0)
-        return 0;
-    if (strncmp(body->runtime, "python", 6) != 0)
-        return cay_fail_field(err, "runtime", "runtime must be node… or python…, or name an image");
-    spec->image = "python:3.11";
+    if (body->image)
+        image = body->image;
+    if (image)
+        spec->image = image;
     return 0;
+}
+
+/* There is one kind so far. */
+static int check_isolation(const char *isolation, struct cay_error *err)
+{
+    if (!isolation || strcmp(isolation, "native") == 0 || strcmp(isolation, "default") == 0)
+        return 0;
+    int r = cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "ISOLATION_UNAVAILABLE",
+                        "no isolation %s here: native is what there is", isolation);
+    cay_str_copy(err->field, sizeof err->field, "isolation");
+    return r;
 }
 
 static int set_start(struct cay_arena *a, const struct create_body *body, struct cay_spec *spec,
@@ -345,6 +372,8 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
                            body->count ? "count" : "executionId");
     if (r == 0)
         r = refuse_later_ones(body, err);
+    if (r == 0)
+        r = check_isolation(body->isolation, err);
     if (r == 0)
         r = set_image(body, spec, err);
     if (r == 0)
