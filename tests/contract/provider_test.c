@@ -110,11 +110,17 @@ TEST(provider_contract_lifecycle)
     CHECK("it runs", find(&s) && find(&s)->running);
     CHECK_EQ("usage", cay_provider_usage(s.p, s.id, &usage, &err), 0);
     CHECK_EQ("starting what runs", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
+    struct cay_spec more = s.spec;
+    more.memory_bytes *= 2;
+    CHECK_EQ("other limits", cay_provider_limit(s.p, s.id, &more, &err), 0);
+    CHECK_EQ("and back", cay_provider_limit(s.p, s.id, &s.spec, &err), 0);
     CHECK_EQ("stop", cay_provider_stop(s.p, s.id, 1000, &err), 0);
     CHECK("it is down", find(&s) && !find(&s)->running);
     CHECK_STR("and says why", find(&s) ? find(&s)->death.reason : NULL, "stopped");
     CHECK_EQ("stopping what is stopped", cay_provider_stop(s.p, s.id, 0, &err), 0);
     CHECK_EQ("no usage of what is down", cay_provider_usage(s.p, s.id, &usage, &err),
+             CAY_ERR_CONFLICT);
+    CHECK_EQ("no limits for what is down", cay_provider_limit(s.p, s.id, &more, &err),
              CAY_ERR_CONFLICT);
     CHECK_EQ("start", cay_provider_start(s.p, s.id, &s.spec, &err), 0);
     CHECK("it runs again", find(&s) && find(&s)->running);

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.engine import Engine
+from harness.engine import Engine, Refused
 from harness.wait import until
 
 MIB = 1 << 20
@@ -97,6 +97,23 @@ def test_throttled(client):
 # ---- the reading ----
 
 @pytest.mark.quota
+def test_the_engine_takes_no_limits_it_should_not(client, engine):
+    box = client.create("box", memoryGB=0.25)
+    sound = {"memory_bytes": 256 * MIB, "disk_bytes": 10 ** 9, "cpu_milli": 1000, "pids": 512}
+    for bad in ({"memory_bytes": 0}, {"memory_bytes": (1 << 64) - 1}, {"disk_bytes": 1}, {"cpu_milli": 0},
+                {"cpu_milli": 64001}, {"pids": 1}):
+        with pytest.raises(Refused, match="limits out of bounds"):
+            engine.ask("limit", box["id"], **{**sound, **bad})
+    with pytest.raises(Refused, match="knows no"):
+        engine.ask("limit", "sb-" + "0" * 20, **sound)
+    with pytest.raises(Refused, match="not a sandbox id"):
+        engine.ask("limit", "../../etc", **sound)
+    assert knob(box["id"], "memory.limit_in_bytes", "memory.max") == str(256 * MIB)
+    client.post("/sandbox/box/stop", {"graceMs": 0})
+    with pytest.raises(Refused, match="not running"):
+        engine.ask("limit", box["id"], **sound)
+
+
 def test_usage_is_whole(client, engine):
     box = client.create("box", memoryGB=0.25, diskSizeGB=0.2)
     before = engine.usage(box["id"])

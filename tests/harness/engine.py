@@ -8,7 +8,7 @@ from array import array
 
 ID, NAME, IMAGE = 24, 64, 256
 OPS = {name: number for number, name in enumerate(
-    "hello create start stop destroy connect usage list events down pause resume snapshot drop kept".split(), 1)}
+    "hello create start stop destroy connect usage list events down pause resume snapshot drop kept limit".split(), 1)}
 
 
 class Request(ctypes.Structure):
