@@ -132,6 +132,9 @@ def test_a_lease_lapses(client):
 def test_an_open_call_holds_the_lease(client):
     client.create("box", leaseSeconds=1)
     assert client.sh("box", "sleep 4; echo still here") == "still here\n"
+    with client.events("GET", "/sandbox/box/stats", query={"intervalMs": 1000}) as stream:
+        names = [event.name for _, event in zip(range(4), stream.events())]
+    assert names == ["stats"] * 4
 
 
 def test_idle(client, server):

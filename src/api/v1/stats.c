@@ -26,7 +26,7 @@ struct follow {
     int64_t interval_ms, next_ms;
     struct cay_stats last;
     struct cay_buf event; /* made by a worker, taken by the loop */
-    bool over;
+    bool over, attends;
 };
 
 static void shape_stats(struct cay_json_writer *w, struct cay_core *core, const char *id,
@@ -94,6 +94,8 @@ static enum cay_pull pull(struct cay_stream *s, struct cay_buf *out, size_t room
 static void close_follow(struct cay_stream *s)
 {
     struct follow *f = (struct follow *)s;
+    if (f->attends)
+        cay_core_leave(f->core, f->id);
     cay_buf_done(&f->event);
     free(f->account_id);
     free(f);
@@ -119,6 +121,7 @@ static struct cay_stream *follow(const struct cay_req *req, const struct cay_san
                          .next_ms = cay_clock_mono_ms(),
                          .last = *first};
     memcpy(f->id, sb->id, sizeof f->id);
+    f->attends = cay_core_attend(f->core, f->id);
     put_stats(f);
     return &f->base;
 }
