@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to a request ahead of its handler and after it, and the life of the server. */
 #include "api/app.h"
+#include "api/auth.h"
 #include "api/dialect.h"
 #include "api/guard.h"
 #include "api/metrics.h"
@@ -17,12 +18,11 @@
 
 static struct {
     struct cay_ratelimit rate;
-    unsigned port;
+    struct cay_auth auth;
+    unsigned port; /* 0: any Host is well */
 } app;
 
 static struct cay_http_server *volatile running; /* for the signal handler */
-
-static const struct cay_account local = {.id = CAY_LOCAL_ACCOUNT};
 
 static unsigned port_of(const char *url)
 {
@@ -40,12 +40,22 @@ static void add_number(struct cay_resp *resp, const char *name, int64_t value)
     cay_resp_header(resp, name, text);
 }
 
+/* Whose requests are counted together: a token's, wherever they come from; without one an
+ * address's. */
+static const char *counted_as(const struct cay_req *req)
+{
+    const struct cay_account *who = req->owner;
+    if (!app.auth.on || !who)
+        return req->peer;
+    return who->key_id ? who->key_id : who->only ? who->only : who->id;
+}
+
 static int check_rate(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_rate rate;
     if (req->route && req->route->scope == CAY_SCOPE_NONE)
         return 0; /* health: whoever watches must not be shut out by whoever works */
-    bool fits = cay_ratelimit_take(&app.rate, req->peer, cay_clock_mono_ms(), &rate);
+    bool fits = cay_ratelimit_take(&app.rate, counted_as(req), cay_clock_mono_ms(), &rate);
     if (rate.limit > 0) {
         add_number(resp, "RateLimit-Limit", rate.limit);
         add_number(resp, "RateLimit-Remaining", rate.remaining);
@@ -60,11 +70,23 @@ static int check_rate(const struct cay_req *req, struct cay_resp *resp, struct c
 
 static int before(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
+    struct cay_error refused;
+    if (req->is_local) {
+        int known = cay_auth_admit(&app.auth, req, err);
+        if (known == 0)
+            cay_records_begin(req);
+        return known;
+    }
     int r = cay_guard_check(req->host, cay_req_header(req, "origin"),
                             cay_req_header(req, "sec-fetch-site"), app.port, err);
-    if (r == 0)
-        r = check_rate(req, resp, err);
-    req->owner = &local;
+    if (r < 0)
+        return r;
+    int admitted = cay_auth_admit(&app.auth, req, &refused);
+    r = check_rate(req, resp, err); /* guesses count too */
+    if (r == 0 && admitted < 0) {
+        *err = refused;
+        r = admitted;
+    }
     if (r == 0)
         cay_records_begin(req);
     return r;
@@ -78,7 +100,7 @@ static void done(const struct cay_req *req, int status, int64_t took_us)
 
 /* One a line, so that additions do not collide. */
 /* clang-format off */
-static const struct cay_route *const tables[] = {
+const struct cay_route *const cay_app_tables[] = {
     cay_v1_sandbox_routes,
     cay_v1_bulk_routes,
     cay_v1_exec_routes,
@@ -97,6 +119,7 @@ static const struct cay_route *const tables[] = {
     cay_v1_event_routes,
     cay_v1_audit_routes,
     cay_metrics_routes,
+    cay_v1_access_routes,
     NULL,
 };
 /* clang-format on */
@@ -105,20 +128,25 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
                  struct cay_error *err)
 {
     struct cay_http_app http = {
-        .tables = tables,
+        .tables = cay_app_tables,
         .core = core,
         .before = before,
         .error = cay_api_error,
         .done = done,
         .workers = WORKERS,
+        .local_fd = cfg->admin_fd,
     };
-    app.port = port_of(cfg->url);
+    int r = cay_auth_open(&app.auth, cfg, err);
+    if (r < 0)
+        return r;
+    app.port = app.auth.on ? 0 : port_of(cfg->url);
     cay_ratelimit_init(&app.rate, cfg->rate_limit, cfg->rate_seconds);
-    cay_metrics_open(tables);
-    int r = cay_http_new(&http, cfg->listen_fd, out, err);
+    cay_metrics_open(cay_app_tables);
+    r = cay_http_new(&http, cfg->listen_fd, out, err);
     if (r < 0) {
         cay_ratelimit_done(&app.rate);
         cay_metrics_close();
+        cay_auth_close(&app.auth);
     }
     return r;
 }
@@ -128,6 +156,7 @@ void cay_app_close(struct cay_http_server *server)
     cay_http_free(server);
     cay_ratelimit_done(&app.rate);
     cay_metrics_close();
+    cay_auth_close(&app.auth);
 }
 
 static void on_signal(int sig)

@@ -13,3 +13,5 @@ int cay_server_run(const struct cay_config *cfg);
 int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay_http_server **out,
                  struct cay_error *err);
 void cay_app_close(struct cay_http_server *server);
+/* Every route there is, NULL-terminated: for the test that walks them. */
+extern const struct cay_route *const cay_app_tables[];

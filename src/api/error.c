@@ -59,6 +59,8 @@ static void add_headers(const struct cay_req *req, const struct cay_error *err,
     bool later = err->code == CAY_ERR_LIMIT || err->code == CAY_ERR_UNAVAILABLE;
     if (later && !has_header(resp, "Retry-After:"))
         cay_resp_header(resp, "Retry-After", "1");
+    if (err->code == CAY_ERR_UNAUTHORIZED)
+        cay_resp_header(resp, "WWW-Authenticate", "Bearer");
     if (err->code == CAY_ERR_METHOD && req->allow && !has_header(resp, "Allow:"))
         cay_resp_header(resp, "Allow", req->allow);
 }

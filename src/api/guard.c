@@ -42,11 +42,12 @@ bool cay_guard_host(const char *host, unsigned port)
 int cay_guard_check(const char *host, const char *origin, const char *fetch_site, unsigned port,
                     struct cay_error *err)
 {
-    char ours[HOST_MAX + 8];
-    if (!cay_guard_host(host, port))
+    char ours[8 + 256];
+    if (port > 0 && !cay_guard_host(host, port))
         return cay_fail(err, CAY_ERR_MISDIRECTED, "this server does not answer for that host");
     (void)snprintf(ours, sizeof ours, "http://%s", host);
-    if (origin && strcasecmp(origin, ours) != 0)
+    if (origin && strcasecmp(origin, ours) != 0 &&
+        (port > 0 || strncasecmp(origin, "https://", 8) != 0 || strcasecmp(origin + 8, host) != 0))
         return cay_fail(err, CAY_ERR_FORBIDDEN, "requests from other origins are refused");
     if (fetch_site && strcmp(fetch_site, "same-origin") != 0 && strcmp(fetch_site, "none") != 0)
         return cay_fail(err, CAY_ERR_FORBIDDEN, "requests from other sites are refused");

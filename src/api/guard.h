@@ -7,6 +7,7 @@
 
 /* An IP address or localhost, with the port we listen on (which may be left out if it is 80). */
 bool cay_guard_host(const char *host, unsigned port);
-/* NULL where a header did not come. */
+/* NULL where a header did not come. port 0: any Host is well, for a server that asks for a token,
+ * which no foreign page has. */
 int cay_guard_check(const char *host, const char *origin, const char *fetch_site, unsigned port,
                     struct cay_error *err);

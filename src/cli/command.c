@@ -7,16 +7,44 @@
 #include <stdio.h>
 #include <string.h>
 
+/* One a line, so that additions do not collide. */
+/* clang-format off */
 static const struct cay_command *const commands[] = {
-    &cay_command_run,     &cay_command_create,   &cay_command_ls,        &cay_command_inspect,
-    &cay_command_exec,    &cay_command_shell,    &cay_command_attach,    &cay_command_ps,
-    &cay_command_top,     &cay_command_batch,    &cay_command_kill,      &cay_command_logs,
-    &cay_command_cp,      &cay_command_files,    &cay_command_stop,      &cay_command_start,
-    &cay_command_pause,   &cay_command_resume,   &cay_command_update,    &cay_command_rm,
-    &cay_command_fork,    &cay_command_snapshot, &cay_command_snapshots, &cay_command_volumes,
-    &cay_command_stats,   &cay_command_serve,    &cay_command_down,      &cay_command_doctor,
+    &cay_command_run,
+    &cay_command_create,
+    &cay_command_ls,
+    &cay_command_inspect,
+    &cay_command_exec,
+    &cay_command_shell,
+    &cay_command_attach,
+    &cay_command_ps,
+    &cay_command_top,
+    &cay_command_batch,
+    &cay_command_kill,
+    &cay_command_logs,
+    &cay_command_cp,
+    &cay_command_files,
+    &cay_command_stop,
+    &cay_command_start,
+    &cay_command_pause,
+    &cay_command_resume,
+    &cay_command_update,
+    &cay_command_rm,
+    &cay_command_fork,
+    &cay_command_snapshot,
+    &cay_command_snapshots,
+    &cay_command_volumes,
+    &cay_command_stats,
+    &cay_command_account,
+    &cay_command_key,
+    &cay_command_team,
+    &cay_command_quota,
+    &cay_command_serve,
+    &cay_command_down,
+    &cay_command_doctor,
     &cay_command_version,
 };
+/* clang-format on */
 
 static const struct cay_option no_options[] = {CAY_OPTION_END};
 

@@ -2,10 +2,12 @@
 /* cay serve, cay down: the server on this machine. */
 #include "cli/serve.h"
 #include "base/crash.h"
+#include "base/path.h"
 #include "cli/cli.h"
 #include "model/limits.h"
 #include "supervisor/supervisor.h"
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +19,6 @@ struct down_options {
 };
 
 static const char *const auth_kinds[] = {"off", "keys", "jwt", NULL};
-static const char *const auth_built[] = {"off", NULL}; /* what this build can enforce */
 
 const struct cay_option cay_serve_table[] = {
     {CAY_OPTION_STRING, "data", AT(config.data), .arg = "DIR", .help = "where all is kept",
@@ -36,6 +37,16 @@ const struct cay_option cay_serve_table[] = {
      .otherwise = "1000/60"},
     {CAY_OPTION_STRING, "auth", AT(config.auth), .arg = "off|keys|jwt", .help = "who may call",
      .variable = "CAY_AUTH", .otherwise = "off", .choices = auth_kinds},
+    {CAY_OPTION_STRING, "jwt-key", AT(jwt_key), .arg = "FILE",
+     .help = "what verifies a JWT: a secret for HS256, a public key for RS256 or EdDSA",
+     .variable = "CAY_JWT_KEY"},
+    {CAY_OPTION_STRING, "jwt-issuer", AT(config.jwt_issuer), .arg = "TEXT",
+     .help = "the iss that a JWT must have", .variable = "CAY_JWT_ISSUER"},
+    {CAY_OPTION_STRING, "jwt-audience", AT(config.jwt_audience), .arg = "TEXT",
+     .help = "the aud that it must have", .variable = "CAY_JWT_AUDIENCE"},
+    {CAY_OPTION_STRING, "jwt-claim", AT(config.jwt_claim), .arg = "NAME",
+     .help = "which of its claims names the account", .variable = "CAY_JWT_CLAIM",
+     .otherwise = "sub"},
     {CAY_OPTION_STRING, "docker-host", AT(config.docker_host), .arg = "URL",
      .help = "the Docker Engine, for that provider", .variable = "CAY_DOCKER_HOST"},
     {CAY_OPTION_STRING, "user", AT(config.user), .arg = "NAME",
@@ -113,13 +124,15 @@ int cay_serve_rate_limit(const char *text, int64_t *requests_out, int64_t *secon
     return 0;
 }
 
-/* An option that is taken but not enforced would be an open door with a lock painted on it. */
-static bool can_enforce(const char *auth)
+static int check_jwt(const struct cay_serve_options *o, struct cay_error *err)
 {
-    for (const char *const *kind = auth_built; *kind; kind++)
-        if (strcmp(*kind, auth) == 0)
-            return true;
-    return false;
+    const struct cay_config *cfg = &o->config;
+    if (strcmp(cfg->auth, "jwt") != 0)
+        return 0;
+    if (!o->jwt_key || !cfg->jwt_issuer || !cfg->jwt_audience)
+        return cay_fail(err, CAY_ERR_INVALID,
+                        "--auth jwt needs --jwt-key, --jwt-issuer and --jwt-audience");
+    return 0;
 }
 
 int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err)
@@ -131,9 +144,9 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
         r = cay_serve_rate_limit(o->rate_limit, &cfg->rate_limit, &cfg->rate_seconds, err);
     if (r < 0)
         return r;
-    if (!can_enforce(cfg->auth))
-        return cay_fail(err, CAY_ERR_UNSUPPORTED, "authentication by %s is not in this build",
-                        cfg->auth);
+    r = check_jwt(o, err);
+    if (r < 0)
+        return r;
     if (!loopback && strcmp(cfg->auth, "off") == 0)
         return cay_fail(err, CAY_ERR_INVALID,
                         "will not listen on %s without authentication: anyone who reaches it could "
@@ -151,6 +164,20 @@ static const char *config_file(struct cay_arena *a, const void *values)
     return ((const struct cay_serve_options *)values)->file;
 }
 
+/* Read here, while it can be: the server has no rights to. */
+static int read_jwt_key(struct cay_serve_options *o, struct cay_arena *a, struct cay_error *err)
+{
+    char *text;
+    size_t len;
+    int r = cay_path_read(AT_FDCWD, o->jwt_key, CAY_JWT_KEY_MAX, a, &text, &len, err);
+    if (r < 0)
+        return cay_wrap(err, "cannot read the JWT key %s", o->jwt_key);
+    if (strlen(text) != len)
+        return cay_fail(err, CAY_ERR_INVALID, "the JWT key %s holds a NUL", o->jwt_key);
+    o->config.jwt_key = text;
+    return 0;
+}
+
 static int serve(struct cay_cli *cli, struct cay_error *err)
 {
     struct cay_serve_options o = *(const struct cay_serve_options *)cli->options;
@@ -159,8 +186,10 @@ static int serve(struct cay_cli *cli, struct cay_error *err)
             puts(*name);
         return 0;
     }
-    o.config.data_fd = o.config.listen_fd = -1;
+    o.config.data_fd = o.config.listen_fd = o.config.admin_fd = -1;
     int r = cay_serve_check(&o, geteuid() == 0, err);
+    if (r == 0 && o.jwt_key)
+        r = read_jwt_key(&o, &cli->arena, err);
     return r < 0 ? r : cay_supervisor_run(&o.config);
 }
 

@@ -9,6 +9,7 @@ struct cay_serve_options {
     struct cay_config config;
     const char *file;
     const char *rate_limit; /* N/SECONDS or off */
+    const char *jwt_key;    /* a file */
     bool crash_points;
 };
 
@@ -18,6 +19,6 @@ extern const struct cay_option cay_serve_table[];
 int cay_serve_check_listen(const char *listen, bool *loopback_out, struct cay_error *err);
 int cay_serve_rate_limit(const char *text, int64_t *requests_out, int64_t *seconds_out,
                          struct cay_error *err);
-/* Refuses what would be unsafe or cannot work: an open port without authentication, a kind of
- * authentication that this build has not, the native engine without root. */
+/* Refuses what would be unsafe or cannot work: an open port without authentication, JWT without a
+ * key, an issuer and an audience, the native engine without root. */
 int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err);

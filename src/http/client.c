@@ -26,8 +26,9 @@
 
 struct cay_client {
     char host[256], port[8], authority[272], base[256];
-    char *token; /* or NULL */
-    int fd;      /* -1: not connected */
+    char *token;   /* or NULL */
+    char *account; /* on whose behalf, by the operator's socket; or NULL */
+    int fd;        /* -1: not connected */
     int interrupt_fd;
     bool reused; /* the connection has carried an answer before */
     struct cay_reply reply;
@@ -122,7 +123,16 @@ void cay_client_free(struct cay_client *c)
         return;
     cay_close_fd(&c->fd);
     free(c->token);
+    free(c->account);
     free(c);
+}
+
+int cay_client_act_for(struct cay_client *c, const char *account, struct cay_error *err)
+{
+    if (!is_plain(account))
+        return cay_fail(err, CAY_ERR_INVALID, "%s is no account", account);
+    c->account = strdup(account);
+    return 0;
 }
 
 void cay_client_interrupt_on(struct cay_client *c, int fd)
@@ -331,6 +341,8 @@ static int send_request(struct call *call, struct cay_error *err)
                  req->accept ? req->accept : "application/json");
     if (c->token)
         cay_buf_addf(&out, "Authorization: Bearer %s\r\n", c->token);
+    if (c->account)
+        cay_buf_addf(&out, "X-Cay-Account: %s\r\n", c->account);
     if (req->last_event_id)
         cay_buf_addf(&out, "Last-Event-ID: %s\r\n", req->last_event_id);
     if (req->body)

@@ -49,7 +49,9 @@ int cay_client_new(const char *url, const char *token, struct cay_client **out,
 void cay_client_free(struct cay_client *c);
 /* A wait for the server ends when this descriptor becomes readable; borrowed; -1 none. */
 void cay_client_interrupt_on(struct cay_client *c, int fd);
-/* Uses this connected descriptor instead of connecting; takes it over. For tests. */
+/* The account on whose behalf the operator asks, by his socket. */
+int cay_client_act_for(struct cay_client *c, const char *account, struct cay_error *err);
+/* Uses this connected descriptor instead of connecting; takes it over. */
 void cay_client_use_fd(struct cay_client *c, int fd);
 int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
                     struct cay_client_answer *out, struct cay_error *err);

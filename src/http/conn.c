@@ -12,7 +12,7 @@
 
 #define LINGER_BYTES (16 * CAY_MIB)
 
-void cay_conn_open(struct cay_http_server *s, int fd, const char *peer)
+void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_local)
 {
     struct cay_conn *c = calloc(1, sizeof *c);
     struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
@@ -23,6 +23,12 @@ void cay_conn_open(struct cay_http_server *s, int fd, const char *peer)
     c->deadline_ms = s->now_ms + s->times.idle_ms;
     cay_str_copy(c->peer, sizeof c->peer, peer);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a unix socket has none */
+    if (is_local) {
+        struct ucred cred;
+        socklen_t len = sizeof cred;
+        c->is_local = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0;
+        c->uid = c->is_local ? cred.uid : 0; /* else it is a stranger like any other */
+    }
     if (s->conns)
         s->conns->prev = c;
     else
@@ -161,6 +167,8 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
     req->arena = &c->arena;
     req->method = req->path = req->query = req->host = req->body = "";
     req->peer = c->peer;
+    req->is_local = c->is_local;
+    req->uid = c->uid;
     req->core = s->app.core;
     req->began_us = s->now_us;
     req->received.verdict_fd = req->received.end_fd = -1;

@@ -107,6 +107,8 @@ struct cay_conn {
     size_t timer;     /* its place in the heap, from 1; 0: none */
     bool working;     /* a worker has it for its stream's `work` */
     char peer[48];
+    bool is_local; /* by the unix socket, from: */
+    unsigned uid;
 };
 
 /* Tests shorten these. */
@@ -145,6 +147,7 @@ struct cay_http_server {
     struct cay_workers workers;
     atomic_int stops; /* calls of cay_http_stop */
     int listen_fd;    /* borrowed */
+    int local_fd;     /* the same; 0: none */
     int epoll_fd, event_fd, inotify_fd;
     pthread_mutex_t back_lock;
     struct cay_conn *back_first, *back_last; /* from the workers */
@@ -168,7 +171,7 @@ struct cay_http_server {
 extern struct cay_metric cay_http_accepted, cay_http_open, cay_http_streams, cay_http_sockets;
 
 /* conn.c: reading and ending. On the loop. */
-void cay_conn_open(struct cay_http_server *s, int fd, const char *peer);
+void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_local);
 void cay_conn_read(struct cay_http_server *s, struct cay_conn *c);
 void cay_conn_dispatch(struct cay_http_server *s, struct cay_conn *c);
 /* Sends what is queued. True when nothing is left and the connection lives. */

@@ -23,6 +23,9 @@ static void set_accepting(struct cay_http_server *s, bool on)
     struct epoll_event ev = {.events = on ? EPOLLIN : 0, .data.ptr = &s->listen_fd};
     if (s->accepting != on)
         (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, s->listen_fd, &ev); /* it is in the set */
+    ev.data.ptr = &s->local_fd;
+    if (s->accepting != on && s->local_fd > 0)
+        (void)epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, s->local_fd, &ev);
     s->accepting = on;
 }
 
@@ -54,7 +57,7 @@ static void name_peer(const struct sockaddr_storage *addr, char *out, size_t siz
     cay_str_copy(out, size, mapped ? text + 7 : text);
 }
 
-static void accept_some(struct cay_http_server *s)
+static void accept_some(struct cay_http_server *s, int listen_fd)
 {
     for (int i = 0; i < ACCEPTS; i++) {
         struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
@@ -64,8 +67,7 @@ static void accept_some(struct cay_http_server *s)
             pause_accepting(s);
             return;
         }
-        int fd =
-            accept4(s->listen_fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(listen_fd, (struct sockaddr *)&addr, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
                 pause_accepting(s);
@@ -74,7 +76,7 @@ static void accept_some(struct cay_http_server *s)
             return;
         }
         name_peer(&addr, peer, sizeof peer);
-        cay_conn_open(s, fd, peer);
+        cay_conn_open(s, fd, peer, listen_fd == s->local_fd);
     }
 }
 
@@ -240,7 +242,9 @@ static void handle(struct cay_http_server *s, const struct epoll_event *ev)
     if (far)
         on_far_event(s, far, ev->events);
     else if (ev->data.ptr == &s->listen_fd)
-        accept_some(s);
+        accept_some(s, s->listen_fd);
+    else if (ev->data.ptr == &s->local_fd)
+        accept_some(s, s->local_fd);
     else if (ev->data.ptr == &s->event_fd)
         take_back(s);
     else if (ev->data.ptr == &s->inotify_fd)

@@ -43,7 +43,9 @@ struct cay_req {
     const char *path;  /* as it came, without the query */
     const char *query; /* as it came; "" when none */
     const char *host;
-    const char *peer;         /* the client's address, without port */
+    const char *peer; /* the client's address, without port */
+    bool is_local;    /* it came by the unix socket, from a process of this user: */
+    unsigned uid;
     struct cay_pairs headers; /* names in lower case; doubled ones joined by ", " */
     struct cay_pairs params;  /* of the route's pattern, percent-decoded once */
     const char *body;

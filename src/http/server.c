@@ -47,15 +47,22 @@ static int add(struct cay_http_server *s, int *fd, uint32_t events, struct cay_e
     return 0;
 }
 
+static int listen_on(struct cay_http_server *s, int *fd, struct cay_error *err)
+{
+    int flags = fcntl(*fd, F_GETFL);
+    if (flags < 0 || fcntl(*fd, F_SETFL, flags | O_NONBLOCK) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot use the listening socket");
+    return add(s, fd, 0, err);
+}
+
 static int open_loop(struct cay_http_server *s, struct cay_error *err)
 {
     s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    int flags = fcntl(s->listen_fd, F_GETFL);
-    if (flags < 0 || fcntl(s->listen_fd, F_SETFL, flags | O_NONBLOCK) < 0)
-        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot use the listening socket");
-    int r = add(s, &s->listen_fd, 0, err);
+    int r = listen_on(s, &s->listen_fd, err);
+    if (r == 0 && s->local_fd > 0)
+        r = listen_on(s, &s->local_fd, err);
     if (r == 0)
         r = add(s, &s->event_fd, EPOLLIN, err);
     if (r == 0)
@@ -71,6 +78,7 @@ int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_
         abort();
     *s = (struct cay_http_server){.app = *app, .times = default_times, .listen_fd = listen_fd};
     s->epoll_fd = s->event_fd = s->inotify_fd = -1;
+    s->local_fd = app->local_fd;
     s->conn_max = CAY_HTTP_CONNECTIONS;
     s->workers.waiting_max = CAY_HTTP_QUEUE;
     s->scratch = malloc(CAY_HTTP_SCRATCH);

@@ -18,6 +18,7 @@ struct cay_http_app {
     /* After the answer is decided: the request log. On any thread. */
     void (*done)(const struct cay_req *req, int status, int64_t took_us);
     int workers;
+    int local_fd; /* a unix socket to listen on as well, borrowed; 0: none. See cay_req.is_local */
 };
 
 struct cay_http_server;

@@ -5,13 +5,15 @@
 #include <stdint.h>
 
 struct cay_config {
-    const char *data;        /* data directory */
-    const char *listen;      /* ADDR:PORT */
-    const char *provider;    /* "native" */
-    const char *store;       /* "sqlite" */
-    const char *images;      /* image store; NULL is DATA/images */
-    const char *user;        /* whom the server runs as */
-    const char *auth;        /* "off", "keys", "jwt" */
+    const char *data;                                  /* data directory */
+    const char *listen;                                /* ADDR:PORT */
+    const char *provider;                              /* "native" */
+    const char *store;                                 /* "sqlite" */
+    const char *images;                                /* image store; NULL is DATA/images */
+    const char *user;                                  /* whom the server runs as */
+    const char *auth;                                  /* "off", "keys", "jwt" */
+    const char *jwt_issuer, *jwt_audience, *jwt_claim; /* who signs, for whom, which is the name */
+    const char *jwt_key;     /* what verifies a JWT: a secret, or a public key as PEM */
     const char *docker_host; /* URL of a Docker Engine; NULL is its usual socket */
     int64_t rate_limit;      /* requests; 0 is off */
     int64_t rate_seconds;
@@ -20,6 +22,7 @@ struct cay_config {
     /* What the supervisor opened before it forked. */
     int data_fd;                     /* the data directory */
     int listen_fd;                   /* the port */
+    int admin_fd;                    /* DATA/run/admin.sock, listening; 0: none */
     unsigned server_uid, server_gid; /* whom it drops to; the engine answers nobody else */
     bool closing;                    /* `cay down`: nothing new is made */
     bool announce;                   /* say `ready URL` on stdout when requests are taken */

@@ -92,18 +92,41 @@ int cay_house_share_lock(struct cay_house *h, const struct cay_config *cfg, stru
     return r;
 }
 
+/* A socket in DATA/run that outlives those who accept on it. */
+static int open_socket(struct cay_house *h, const char *name, int type, int *fd_out,
+                       struct cay_error *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/%s", h->run_fd, name);
+    (void)unlinkat(h->run_fd, name, 0); /* of an earlier supervisor */
+    mode_t before = umask(0177);        /* nobody's but root's from its first moment on */
+    CAY_AUTO_FD int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&addr, sizeof addr);
+    (void)umask(before);
+    if (r < 0 || listen(fd, 128) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the socket %s", name);
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
 static int open_engine_socket(struct cay_house *h, const struct cay_config *cfg,
                               struct cay_error *err)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    snprintf(addr.sun_path, sizeof addr.sun_path, "/proc/self/fd/%d/engine.sock", h->run_fd);
-    (void)unlinkat(h->run_fd, "engine.sock", 0); /* of an earlier supervisor */
-    h->engine_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (h->engine_fd < 0 || bind(h->engine_fd, (struct sockaddr *)&addr, sizeof addr) < 0 ||
-        fchownat(h->run_fd, "engine.sock", 0, cfg->server_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-        fchmodat(h->run_fd, "engine.sock", 0660, 0) < 0 || listen(h->engine_fd, 128) < 0)
+    int r = open_socket(h, "engine.sock", SOCK_SEQPACKET, &h->engine_fd, err);
+    if (r == 0 &&
+        (fchownat(h->run_fd, "engine.sock", 0, cfg->server_gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+         fchmodat(h->run_fd, "engine.sock", 0660, 0) < 0))
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the engine's socket");
-    return 0;
+    return r;
+}
+
+int cay_house_admin(struct cay_house *h, struct cay_config *cfg, struct cay_error *err)
+{
+    int r = open_socket(h, "admin.sock", SOCK_STREAM, &cfg->admin_fd, err);
+    if (r == 0 && fchownat(h->run_fd, "admin.sock", cfg->server_uid, cfg->server_gid,
+                           AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the operator's socket");
+    return r;
 }
 
 /* A directory that somebody uses for something else, and has directories of his own in, is not

@@ -14,6 +14,8 @@ struct cay_house {
  * cfg->data_fd, cfg->server_uid and _gid. A held lock: CAY_ERR_CONFLICT, naming who has it. */
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err);
+/* The operator's socket, which only root and the server's user may open: cfg->admin_fd. */
+int cay_house_admin(struct cay_house *h, struct cay_config *cfg, struct cay_error *err);
 void cay_house_close(struct cay_house *h);
 /* In the server's child, before it drops its rights: instead of the lock, which whoever has a copy
  * of can open for all, one that says no more than that a server lives. */

@@ -55,6 +55,7 @@ static void CAY_NORETURN run_engine(struct keeper *k)
     int sock = cay_take_fd(&k->house.engine_fd);
     begin_child(k, "cay-engine", "engine");
     cay_close_fd(&k->cfg->listen_fd);
+    cay_close_fd(&k->cfg->admin_fd);
     _exit(cay_engine_run(k->cfg, sock));
 }
 
@@ -229,6 +230,8 @@ int cay_supervisor_run(struct cay_config *cfg)
     if (r == 0)
         r = cay_port_open(cfg, &err);
     if (r == 0)
+        r = cay_house_admin(&k.house, cfg, &err);
+    if (r == 0)
         r = cay_default_image(cfg, &err);
     if (r < 0) {
         fprintf(stderr, "cay serve: %s%s%s\n", err.msg, *err.cause ? ": " : "", err.cause);
@@ -264,7 +267,8 @@ int cay_supervisor_down(const char *data_dir)
 {
     struct cay_error err;
     struct keeper k;
-    struct cay_config cfg = {.data = data_dir, .data_fd = -1, .listen_fd = -1, .closing = true};
+    struct cay_config cfg = {
+        .data = data_dir, .data_fd = -1, .listen_fd = -1, .admin_fd = -1, .closing = true};
 
     cay_log_init("supervisor");
     int pid = cay_house_read_pid(data_dir, "supervisor");

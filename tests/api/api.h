@@ -25,12 +25,12 @@ static inline void *serve(void *arg)
     return NULL;
 }
 
-static inline void api_open(struct api *api, int64_t rate_limit)
+static inline void api_open_with(struct api *api, int64_t rate_limit, const char *auth)
 {
     struct cay_error err = {0};
     struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof addr;
-    *api = (struct api){.cfg = {.rate_limit = rate_limit, .rate_seconds = 60}};
+    *api = (struct api){.cfg = {.auth = auth, .rate_limit = rate_limit, .rate_seconds = 60}};
     fixture_open(&api->f);
     CHECK_EQ("keep", cay_core_keep(api->f.core, &err), 0);
     api->cfg.listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -41,6 +41,11 @@ static inline void api_open(struct api *api, int64_t rate_limit)
     snprintf(api->cfg.url, sizeof api->cfg.url, "http://127.0.0.1:%u", api->port);
     CHECK_EQ("open", cay_app_open(&api->cfg, api->f.core, &api->server, &err), 0);
     pthread_create(&api->thread, NULL, serve, api);
+}
+
+static inline void api_open(struct api *api, int64_t rate_limit)
+{
+    api_open_with(api, rate_limit, NULL);
 }
 
 static inline void api_close(struct api *api)

@@ -219,7 +219,7 @@ static int terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error
 }
 
 const struct cay_route cay_v1_attach_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_WRITE, attach, CAY_BODY_AUTO},
-    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_WRITE, terminal, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, attach, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, terminal, CAY_BODY_AUTO},
     {0},
 };

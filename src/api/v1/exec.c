@@ -208,10 +208,10 @@ static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error
 }
 
 const struct cay_route cay_v1_exec_routes[] = {
-    {"POST", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_WRITE, exec, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_EXEC, exec, CAY_BODY_AUTO},
     {"GET", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
     {"GET", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_READ, get, CAY_BODY_AUTO},
     {"DELETE", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_WRITE, forget, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/kill", CAY_SCOPE_WRITE, kill_one, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/kill", CAY_SCOPE_EXEC, kill_one, CAY_BODY_AUTO},
     {0},
 };

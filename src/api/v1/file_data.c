@@ -267,9 +267,9 @@ static int put_archive(struct cay_req *req, struct cay_resp *resp, struct cay_er
 
 const struct cay_route cay_v1_file_data_routes[] = {
     {"GET", FILES, CAY_SCOPE_READ, get_file, CAY_BODY_AUTO},
-    {"PUT", FILES, CAY_SCOPE_WRITE, put_file, CAY_BODY_STREAM},
-    {"POST", FILES, CAY_SCOPE_WRITE, put_file, CAY_BODY_STREAM},
+    {"PUT", FILES, CAY_SCOPE_EXEC, put_file, CAY_BODY_STREAM},
+    {"POST", FILES, CAY_SCOPE_EXEC, put_file, CAY_BODY_STREAM},
     {"GET", FILES "/archive", CAY_SCOPE_READ, get_archive, CAY_BODY_AUTO},
-    {"PUT", FILES "/archive", CAY_SCOPE_WRITE, put_archive, CAY_BODY_STREAM},
+    {"PUT", FILES "/archive", CAY_SCOPE_EXEC, put_archive, CAY_BODY_STREAM},
     {0},
 };

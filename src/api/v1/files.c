@@ -242,9 +242,9 @@ static int delete_file(struct cay_req *req, struct cay_resp *resp, struct cay_er
 const struct cay_route cay_v1_file_routes[] = {
     {"GET", FILES "/stat", CAY_SCOPE_READ, get_stat, CAY_BODY_AUTO},
     {"GET", FILES "/list", CAY_SCOPE_READ, get_list, CAY_BODY_AUTO},
-    {"POST", FILES "/mkdir", CAY_SCOPE_WRITE, post_mkdir, CAY_BODY_AUTO},
-    {"POST", FILES "/move", CAY_SCOPE_WRITE, post_move, CAY_BODY_AUTO},
-    {"DELETE", FILES, CAY_SCOPE_WRITE, delete_file, CAY_BODY_AUTO},
+    {"POST", FILES "/mkdir", CAY_SCOPE_EXEC, post_mkdir, CAY_BODY_AUTO},
+    {"POST", FILES "/move", CAY_SCOPE_EXEC, post_move, CAY_BODY_AUTO},
+    {"DELETE", FILES, CAY_SCOPE_EXEC, delete_file, CAY_BODY_AUTO},
     {"GET", FILES "/watch", CAY_SCOPE_READ, cay_v1_file_watch, CAY_BODY_AUTO},
     {0},
 };

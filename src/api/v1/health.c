@@ -34,6 +34,27 @@ static const char *status_of_provider(const struct cay_core_health *h)
     return fatal ? "unhealthy" : h->provider.problem_count > 0 ? "degraded" : "healthy";
 }
 
+static void shape_details(struct cay_json_writer *w, const struct cay_core_health *h)
+{
+    cay_jw_object(w, "provider");
+    cay_jw_str(w, "name", h->provider_name);
+    cay_jw_str(w, "version", h->provider.version);
+    cay_jw_str(w, "status", status_of_provider(h));
+    shape_problems(w, h);
+    cay_jw_object_end(w);
+    cay_jw_object(w, "store");
+    cay_jw_str(w, "name", h->store_name);
+    cay_jw_str(w, "version", h->store_version);
+    cay_jw_str(w, "status", h->store_error ? "unhealthy" : "healthy");
+    cay_jw_str(w, "error", h->store_error);
+    cay_jw_object_end(w);
+    cay_jw_object(w, "features");
+    cay_jw_str(w, "network", "loopback-only");
+    cay_jw_str(w, "diskLimit", h->provider.disk ? h->provider.disk : "none");
+    cay_jw_bool(w, "gpu", false);
+    cay_jw_object_end(w);
+}
+
 static int health(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_core_health h;
@@ -44,23 +65,8 @@ static int health(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     cay_jw_object(w, NULL);
     cay_jw_str(w, "status", h.healthy ? "healthy" : h.degraded ? "degraded" : "unhealthy");
     cay_jw_str(w, "version", h.version);
-    cay_jw_object(w, "provider");
-    cay_jw_str(w, "name", h.provider_name);
-    cay_jw_str(w, "version", h.provider.version);
-    cay_jw_str(w, "status", status_of_provider(&h));
-    shape_problems(w, &h);
-    cay_jw_object_end(w);
-    cay_jw_object(w, "store");
-    cay_jw_str(w, "name", h.store_name);
-    cay_jw_str(w, "version", h.store_version);
-    cay_jw_str(w, "status", h.store_error ? "unhealthy" : "healthy");
-    cay_jw_str(w, "error", h.store_error);
-    cay_jw_object_end(w);
-    cay_jw_object(w, "features");
-    cay_jw_str(w, "network", "loopback-only");
-    cay_jw_str(w, "diskLimit", h.provider.disk ? h.provider.disk : "none");
-    cay_jw_bool(w, "gpu", false);
-    cay_jw_object_end(w);
+    if (req->owner && !req->owner->only) /* strangers are told no more */
+        shape_details(w, &h);
     cay_jw_object_end(w);
     if (!serves)
         cay_resp_header(resp, "Retry-After", "1");

@@ -74,7 +74,7 @@ static int resize(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 }
 
 const struct cay_route cay_v1_input_routes[] = {
-    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/stdin", CAY_SCOPE_WRITE, post_stdin, CAY_BODY_STREAM},
-    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/resize", CAY_SCOPE_WRITE, resize, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/stdin", CAY_SCOPE_EXEC, post_stdin, CAY_BODY_STREAM},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/resize", CAY_SCOPE_EXEC, resize, CAY_BODY_AUTO},
     {0},
 };

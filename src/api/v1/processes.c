@@ -103,6 +103,6 @@ static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error
 
 const struct cay_route cay_v1_process_routes[] = {
     {"GET", "/api/v1/sandbox/{id}/processes", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/processes/{pid}/kill", CAY_SCOPE_WRITE, kill_one, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/processes/{pid}/kill", CAY_SCOPE_EXEC, kill_one, CAY_BODY_AUTO},
     {0},
 };

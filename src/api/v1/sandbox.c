@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1: sandboxes, made, shown, moved and removed. */
+#include "api/auth.h"
 #include "api/v1/v1.h"
 #include "model/limits.h"
 #include <string.h>
@@ -78,6 +79,8 @@ static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err
     struct cay_sandbox sb;
     const char *id = cay_req_param(req, "id");
     int r = cay_req_decode_query(req, get_fields, &q, err);
+    if (r == 0 && q.resume)
+        r = cay_auth_raise(req, CAY_SCOPE_WRITE, err);
     if (r == 0)
         r = q.resume ? cay_core_wake(req->core, req->owner, id, req->arena, &sb, err)
                      : cay_core_get(req->core, req->owner, id, req->arena, &sb, err);

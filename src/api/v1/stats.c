@@ -55,7 +55,7 @@ static void put_stats(struct follow *f)
 static void put_end(struct follow *f)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_account owner = {.id = f->account_id};
+    struct cay_account owner = {.id = f->account_id, .reads = true};
     struct cay_error err;
     struct cay_sandbox sb = {.state = CAY_TERMINATED};
     int r = cay_core_get(f->core, &owner, f->id, &a, &sb, &err);

@@ -11,6 +11,7 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
+extern const struct cay_route cay_v1_access_routes[];
 
 /* spec.c: bodies to specs. The spec comes with its defaults. count_out is for forks, NULL for a
  * create; 0 when the body names none. */
@@ -57,6 +58,9 @@ struct cay_v1_exec {
 /* out->output_limit is what an absent one stands for. */
 int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struct cay_v1_exec *out,
                        struct cay_error *err);
+/* ISO-8601 in UTC, with or without milliseconds. */
+int cay_v1_time(struct cay_arena *a, const char *text, const char *field, int64_t *out,
+                struct cay_error *err);
 /* Known, and not to be had yet: refused unless it is absent or says nothing. */
 int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err);
 
