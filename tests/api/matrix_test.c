@@ -260,7 +260,7 @@ static int ask_as(struct world *w, const struct entry *e, const char *path, enum
              w->tokens[who] ? "\r\n" : "");
     send_request(&w->api, fd, line, headers, e->body);
     ssize_t n = recv(fd, first, 12, MSG_WAITALL);
-    return n == 12 ? atoi(first + 9) : 0;
+    return n == 12 ? status_of(cay_arena_printf(&w->api.f.a, "%s ", first)) : 0;
 }
 
 /* 401 or 403; 0: let in, whatever comes of it. */

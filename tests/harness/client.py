@@ -104,7 +104,8 @@ class Stream:
 
 
 class Client:
-    def __init__(self, url, timeout=TIMEOUT_S):
+    def __init__(self, url, timeout=TIMEOUT_S, token=None):
+        self.token = token
         parts = urlsplit(url)
         self.host, self.port = parts.hostname, parts.port
         self.timeout = stretch(timeout)
@@ -118,12 +119,13 @@ class Client:
             self.conn.close()
             self.conn = None
 
-    @staticmethod
-    def encode(path, query, body, headers):
+    def encode(self, path, query, body, headers):
         target = path if path.startswith("/api") else API + path
         if query:
             target += "?" + urlencode(query, doseq=True)
         headers = dict(headers or {})
+        if self.token:
+            headers.setdefault("Authorization", f"Bearer {self.token}")
         if body is not None and not isinstance(body, (bytes, str)):
             body = json.dumps(body)
         if isinstance(body, str):
