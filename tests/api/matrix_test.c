@@ -19,6 +19,9 @@ struct entry {
 
 static const struct entry entries[] = {
     {"GET", "/api/v1/health", CAY_SCOPE_NONE},
+    {"GET", "/metrics", CAY_SCOPE_READ},
+    {"GET", "/api/v1/events", CAY_SCOPE_READ},
+    {"POST", "/api/v1/batch", CAY_SCOPE_WRITE, "", "{}"},
     {"GET", "/api/v1/account", CAY_SCOPE_READ},
     {"GET", "/api/v1/account/keys", CAY_SCOPE_ACCOUNT},
     {"POST", "/api/v1/account/keys", CAY_SCOPE_ACCOUNT, "", "{\"name\":\"k\"}"},
