@@ -63,7 +63,8 @@ struct cay_store_ops {
      * the account's quota: CAY_ERR_LIMIT, "QUOTA_EXCEEDED"; all that live count, also stopped. */
     int (*insert)(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
                   struct cay_error *err);
-    /* Every mutable column and meta_data of the row, in one statement. CAY_ERR_NOT_FOUND. */
+    /* Every mutable column and meta_data of the row, in one statement. CAY_ERR_NOT_FOUND; and as
+     * above when it grows beyond the quota. */
     int (*update)(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
                   struct cay_error *err);
     /* The row of a create that failed: as if it had never been. Gone already is no error. */

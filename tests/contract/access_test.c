@@ -241,6 +241,14 @@ static void quotas(struct cay_store *s, const char *store)
     CHECK("used", err.used == 5.0);
     sb.spec.cpu_milli = 500;
     CHECK_EQ("what fits exactly", cay_store_insert(s, &sb, CAY_NOW, &err), 0);
+    sb.spec.cpu_milli = 501;
+    CHECK_EQ("it cannot grow", cay_store_update(s, &sb, CAY_NOW, &err), CAY_ERR_LIMIT);
+    sb.spec.cpu_milli = 500;
+    alice.quota.at[CAY_QUOTA_CPU_MILLI] = 0;
+    CHECK_EQ("less than it has", cay_store_holder_put(s, &alice, &err), 0);
+    CHECK_EQ("what is there goes on", cay_store_update(s, &sb, CAY_NOW, &err), 0);
+    sb.spec.cpu_milli = 400;
+    CHECK_EQ("and may shrink", cay_store_update(s, &sb, CAY_NOW, &err), 0);
     alice.deleted_at_ms = 7000;
     CHECK_EQ("not while it has any", cay_store_holder_put(s, &alice, &err), CAY_ERR_CONFLICT);
     CHECK_STR("says so", cay_error_name(&err), "ACCOUNT_IN_USE");

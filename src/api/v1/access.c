@@ -145,7 +145,7 @@ static int create_key(struct cay_req *req, struct cay_resp *resp, struct cay_err
         spec.scopes |= scope;
     }
     if (body.expires_at)
-        r = cay_v1_time(req->arena, body.expires_at, "expiresAt", &spec.expires_at_ms, err);
+        r = cay_v1_moment(req->arena, body.expires_at, "expiresAt", &spec.expires_at_ms, err);
     if (r == 0)
         r = cay_core_key_create(req->core, req->owner, &spec, req->arena, &key, &token, err);
     if (r < 0)

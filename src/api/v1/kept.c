@@ -69,8 +69,8 @@ static const struct cay_field snapshot_fields[] = {
     CAY_FIELD_END,
 };
 
-int cay_v1_time(struct cay_arena *a, const char *text, const char *field, int64_t *out,
-                struct cay_error *err)
+int cay_v1_moment(struct cay_arena *a, const char *text, const char *field, int64_t *out,
+                  struct cay_error *err)
 {
     size_t len = strlen(text);
     if (len == strlen("2026-01-01T00:00:00Z") && text[len - 1] == 'Z')
@@ -87,7 +87,7 @@ static int snapshot(struct cay_req *req, struct cay_resp *resp, struct cay_error
     int64_t expires_at_ms = 0;
     int r = cay_req_decode(req, snapshot_fields, &body, err);
     if (r == 0 && body.expires_at)
-        r = cay_v1_time(req->arena, body.expires_at, "expiresAt", &expires_at_ms, err);
+        r = cay_v1_moment(req->arena, body.expires_at, "expiresAt", &expires_at_ms, err);
     if (r == 0)
         r = cay_core_snapshot(req->core, req->owner, cay_req_param(req, "id"), body.name,
                               expires_at_ms, req->arena, &kept, err);

@@ -21,6 +21,7 @@ enum {
     MEMBER_LIST,
     WHOSE,
     USAGE,
+    OWN,
     QUOTA,
     ACCESS_END,
 };
@@ -143,26 +144,55 @@ static int find_quota(struct cay_sqlite_db *db, const char *account_id, struct c
     return r;
 }
 
+/* What the row has so far; nothing when it is not there yet. */
+static int read_own(struct cay_sqlite_db *db, const char *id, struct cay_quota *out,
+                    struct cay_error *err)
+{
+    sqlite3_stmt *s;
+    int r = cay_sqlite_prepare(db, OWN,
+                               "SELECT 1, json_extract(meta_data, '$.config.cpu_milli'),"
+                               " json_extract(meta_data, '$.config.memory_bytes'),"
+                               " json_extract(meta_data, '$.config.disk_bytes')"
+                               " FROM sandboxes WHERE id = ?1 AND deleted_at IS NULL",
+                               &s, err);
+    if (r < 0)
+        return r;
+    *out = (struct cay_quota){{0}};
+    bind_text(s, 1, id);
+    int step = sqlite3_step(s);
+    for (int i = 0; step == SQLITE_ROW && i <= CAY_QUOTA_DISK_BYTES; i++)
+        out->at[i] = sqlite3_column_int64(s, i);
+    if (step != SQLITE_ROW && step != SQLITE_DONE)
+        r = cay_sqlite_fail(db, err, "the database cannot be read");
+    cay_sqlite_reset(s);
+    return r;
+}
+
 int cay_sqlite_check_quota(struct cay_sqlite_db *db, const struct cay_sandbox *sb,
                            struct cay_error *err)
 {
-    struct cay_quota quota, used;
+    struct cay_quota quota, used, own;
     bool found;
     int r = find_quota(db, sb->account_id, &quota, &found, err);
     if (r < 0 || !found)
         return r;
-    r = read_usage(db, sb->account_id, &used, err);
-    if (r < 0)
+    r = read_own(db, sb->id, &own, err);
+    const int64_t wanted[] = {1, sb->spec.cpu_milli, (int64_t)sb->spec.memory_bytes,
+                              (int64_t)sb->spec.disk_bytes};
+    bool grows = false;
+    for (size_t i = 0; i < CAY_COUNT(wanted); i++)
+        grows = grows || wanted[i] > own.at[i];
+    if (r < 0 || !grows)
         return r;
-    const int64_t more[] = {1, sb->spec.cpu_milli, (int64_t)sb->spec.memory_bytes,
-                            (int64_t)sb->spec.disk_bytes};
-    for (int i = 0; i < (int)CAY_COUNT(more); i++) {
+    r = read_usage(db, sb->account_id, &used, err);
+    for (int i = 0; r == 0 && i < (int)CAY_COUNT(wanted); i++) {
+        int64_t more = wanted[i] - own.at[i];
         double unit = cay_quota_unit(i);
-        if (quota.at[i] != CAY_QUOTA_NONE && more[i] > quota.at[i] - used.at[i])
-            return cay_fail_quota(err, cay_quota_name(i), (double)quota.at[i] / unit,
-                                  (double)used.at[i] / unit);
+        if (quota.at[i] != CAY_QUOTA_NONE && more > 0 && more > quota.at[i] - used.at[i])
+            r = cay_fail_quota(err, cay_quota_name(i), (double)quota.at[i] / unit,
+                               (double)used.at[i] / unit);
     }
-    return 0;
+    return r;
 }
 
 static int usage(struct cay_store *store, const char *account_id, struct cay_quota *out,

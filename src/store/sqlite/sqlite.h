@@ -61,7 +61,7 @@ int cay_sqlite_kept_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a
                         struct cay_kept_list *out, struct cay_error *err);
 
 extern const struct cay_access_ops cay_sqlite_access; /* access.c */
-/* Inside the transaction of an insert: may the account have this one too? */
+/* Inside the transaction of an insert or an update: may the account have this one, and so large? */
 int cay_sqlite_check_quota(struct cay_sqlite_db *db, const struct cay_sandbox *sb,
                            struct cay_error *err);
 
