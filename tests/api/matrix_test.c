@@ -21,6 +21,7 @@ static const struct entry entries[] = {
     {"GET", "/api/v1/health", CAY_SCOPE_NONE},
     {"GET", "/metrics", CAY_SCOPE_READ},
     {"GET", "/api/v1/events", CAY_SCOPE_READ},
+    {"GET", "/api/v1/audit", CAY_SCOPE_READ},
     {"POST", "/api/v1/batch", CAY_SCOPE_WRITE, "", "{}"},
     {"GET", "/api/v1/account", CAY_SCOPE_READ},
     {"GET", "/api/v1/account/keys", CAY_SCOPE_ACCOUNT},

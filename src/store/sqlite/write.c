@@ -133,7 +133,7 @@ static int run_update(struct cay_sqlite_db *db, struct cay_sqlite_job *job, stru
                  " RETURNING seq"},
     };
     int64_t seq = 0;
-    int r = 0;
+    int r = job->sandbox->deleted_at_ms > 0 ? 0 : cay_sqlite_check_quota(db, job->sandbox, err);
     for (size_t i = 0; i < CAY_COUNT(ways) && r == 0 && seq == 0; i++) {
         sqlite3_stmt *s;
         r = cay_sqlite_prepare(db, ways[i].number, ways[i].sql, &s, err);
