@@ -65,7 +65,7 @@
 #define CAY_DEFAULT_COLS 80
 #define CAY_DEFAULT_ROWS 24
 #define CAY_MAX_INPUTS 16      /* that may write to one execution's stdin at once */
-#define CAY_MAX_TERMINALS 256  /* of one sandbox; the host has 4096 for all */
+#define CAY_MAX_TERMINALS 64   /* of one sandbox; the host has 4096 for all */
 #define CAY_MAX_WINDOW 1000    /* columns, and rows, of a terminal */
 #define CAY_EXEC_GRACE_MS 2000 /* between SIGTERM and SIGKILL of a timeout */
 #define CAY_LOG_HEAD_BYTES (8 * CAY_MIB)

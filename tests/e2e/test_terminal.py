@@ -348,7 +348,7 @@ def test_no_more_terminals_than_a_sandbox_may_have(client, box):
     script = ("import os\nn = 0\ntry:\n  while True: os.open('/dev/ptmx', os.O_RDWR); n += 1\n"
               "except OSError as e: print(n, e.errno)")
     count, errno = map(int, client.sh("box", ["python3", "-c", script]).split())
-    assert count <= 256 and errno == 28
+    assert count <= 64 and errno == 28
 
 
 def test_the_sandbox_goes(client, box):
