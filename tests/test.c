@@ -3,6 +3,7 @@
 #include <ftw.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 static struct test *all;
@@ -27,6 +28,12 @@ void test_failed(const char *file, int line, const char *fmt, ...)
     fputc('\n', stderr);
     va_end(args);
     failures_here++;
+}
+
+uint64_t test_ms(uint64_t ms)
+{
+    const char *factor = getenv("CAY_SLOW_FACTOR");
+    return factor && atoi(factor) > 1 ? ms * (uint64_t)atoi(factor) : ms;
 }
 
 const char *test_dir(void)

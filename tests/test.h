@@ -19,6 +19,8 @@ void test_register(struct test *t);
 void test_failed(const char *file, int line, const char *fmt, ...) CAY_PRINTF(3, 4);
 /* A fresh directory that is removed with all in it when the test ends. */
 const char *test_dir(void);
+/* A time as this machine needs it: CAY_SLOW_FACTOR times as long. */
+uint64_t test_ms(uint64_t ms);
 
 #define TEST(id)                                                                                   \
     static void test_##id(void);                                                                   \

@@ -121,7 +121,8 @@ TEST(init_bounds_cay_file)
     if (!sut_begin(&s))
         return;
     for (size_t i = 0; i < CAY_MAX_FILE_CALLS; i++)
-        CHECK_EQ("fits", start(&s, "root", &rq, i ? 10000 : 300, &out[i], &in[i]), CAY_INIT_OK);
+        CHECK_EQ("fits", start(&s, "root", &rq, test_ms(i ? 10000 : 300), &out[i], &in[i]),
+                 CAY_INIT_OK);
     size_t last = CAY_MAX_FILE_CALLS;
     CHECK_EQ("one too many", start(&s, "root", &rq, 10000, &out[last], &in[last]),
              CAY_INIT_TOO_MANY);

@@ -90,6 +90,7 @@ TEST(init_runs)
     for (size_t i = 0; i < COUNT(runs); i++) {
         CAY_AUTO_ARENA struct cay_arena a = {0};
         struct sut_job j = runs[i].job;
+        j.timeout_ms = test_ms(j.timeout_ms);
         int result = sut_start(&s, &j);
         CHECK_EQ(runs[i].what, result, runs[i].result);
         if (result == CAY_INIT_OK && runs[i].result == CAY_INIT_OK) {
