@@ -33,7 +33,8 @@ void test_failed(const char *file, int line, const char *fmt, ...)
 uint64_t test_ms(uint64_t ms)
 {
     const char *factor = getenv("CAY_SLOW_FACTOR");
-    return factor && atoi(factor) > 1 ? ms * (uint64_t)atoi(factor) : ms;
+    uint64_t times = factor ? strtoull(factor, NULL, 10) : 1;
+    return times > 1 ? ms * times : ms;
 }
 
 const char *test_dir(void)
