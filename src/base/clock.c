@@ -113,3 +113,10 @@ bool cay_clock_parse(const char *iso, int64_t *out)
     *out = value;
     return true;
 }
+
+int64_t cay_clock_booted_at_ms(void)
+{
+    struct timespec up;
+    (void)clock_gettime(CLOCK_BOOTTIME, &up); /* cannot fail with these arguments */
+    return cay_clock_ms() - (int64_t)up.tv_sec * 1000 - up.tv_nsec / 1000000;
+}

@@ -4,8 +4,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int64_t cay_clock_ms(void);      /* wall clock, since 1970 */
-int64_t cay_clock_mono_ms(void); /* for waits and durations; never jumps */
+int64_t cay_clock_ms(void); /* wall clock, since 1970 */
+int64_t cay_clock_mono_ms(void);
+int64_t cay_clock_booted_at_ms(void);
+/* by the present wall clock */ /* for waits and durations; never jumps */
 int64_t cay_clock_mono_us(void);
 
 #define CAY_ISO_SIZE 25 /* 2026-11-15T09:48:00.123Z and its NUL */

@@ -74,7 +74,7 @@ void cay_id_snapshot(char out[CAY_ID_SIZE])
 
 void cay_id_volume(char out[CAY_ID_SIZE], const char *sandbox_id)
 {
-    memcpy(out, sandbox_id, CAY_ID_SIZE);
+    memmove(out, sandbox_id, strnlen(sandbox_id, CAY_ID_SIZE - 1) + 1);
     memcpy(out, VOLUME_PREFIX, strlen(VOLUME_PREFIX));
 }
 

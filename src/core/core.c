@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Putting the parts together, taking them apart, and asking how they are. */
 #include "core/core.h"
+#include "base/clock.h"
 #include "base/path.h"
 #include "core/keeper.h"
 #include "core/once.h"
@@ -41,6 +42,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     core->logs_fd = logs_fd;
     core->events_fd = -1;
     core->host_memory_bytes = host_memory();
+    core->booted_at_ms = cay_clock_booted_at_ms();
     if (gethostname(core->server, sizeof core->server - 1) != 0)
         cay_str_copy(core->server, sizeof core->server, "localhost");
     cay_holds_init(&core->holds);

@@ -194,6 +194,8 @@ int cay_making_begin(struct cay_making *m, struct cay_core *core, const struct c
     if (r < 0)
         return r;
     m->in_store = true;
+    if (m->overlaps)
+        m->wish = cay_store_sync_begin(core->store);
     cay_crash_point("create-row-written");
     r = spec->volume ? cay_core_claim_volume(core, &m->sb, err) : 0;
     return r < 0 ? r : make(core, &m->sb, err);
@@ -201,7 +203,8 @@ int cay_making_begin(struct cay_making *m, struct cay_core *core, const struct c
 
 int cay_making_end(struct cay_making *m, enum cay_durable durable, struct cay_error *err)
 {
-    return say_running(m->core, &m->sb, m->began_ms, durable, err);
+    int r = say_running(m->core, &m->sb, m->began_ms, m->overlaps ? CAY_SOON : durable, err);
+    return r == 0 && m->overlaps ? cay_store_sync_end(m->core->store, m->wish, err) : r;
 }
 
 static void tell_made(struct cay_core *core, const struct cay_sandbox *sb)
@@ -300,6 +303,9 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     r = wanted.from ? cay_core_copy_begin(core, &copies, err) : 0;
     if (r == 0 && wanted.from)
         r = cay_core_use_snapshot(core, owner, &wanted, a, err);
+    /* After a power cut the row alone says that it was there: that is enough for one that did not
+     * outlive it. One that does must be found as what it is. */
+    m.overlaps = !wanted.persistent;
     if (r == 0)
         r = cay_making_begin(&m, core, &as, &wanted, err);
     if (r == 0)

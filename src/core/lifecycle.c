@@ -241,6 +241,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     r = cay_store_update(core->store, &intent, CAY_SOON, err);
     if (r < 0)
         return r;
+    uint64_t wish = cay_store_sync_begin(core->store); /* the intent must survive, not the result */
     cay_crash_point("delete-row-marked");
     r = sb->keeps[0] && !sb->spec.volume ? cay_core_promise_volume(core, sb, err) : 0;
     if (r == 0)
@@ -267,7 +268,9 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
         sb->stopped_at_ms = sb->deleted_at_ms;
     cay_oom_forget(&core->oom, sb->id);
     (void)cay_settle(core, sb->id, NULL); /* else summary decides when somebody asks */
-    r = cay_store_update(core->store, sb, CAY_NOW, err);
+    r = cay_store_update(core->store, sb, CAY_SOON, err);
+    if (r == 0)
+        r = cay_store_sync_end(core->store, wish, err);
     if (r < 0)
         return r;
     cay_crash_point("delete-row-gone");

@@ -11,6 +11,8 @@ struct cay_making {
     char name[CAY_MAX_NAME + 1]; /* when it was made up */
     int64_t began_ms;
     bool in_store;
+    bool overlaps; /* the row goes to the disk while the rest is done */
+    uint64_t wish;
 };
 
 /* All but the last step: it runs, and its row says PENDING. A zeroed making goes in. A spec.from

@@ -190,11 +190,20 @@ static int mend_pause(struct cay_core *core, struct cay_sandbox *sb,
     return write_down(core, sb, err);
 }
 
+/* What its caller was told may not have reached the disk beside the row itself: it is taken for one
+ * that ran. */
+static bool went_with_host(const struct cay_core *core, const struct cay_sandbox *sb)
+{
+    return !sb->answered && !sb->spec.persistent && sb->updated_at_ms < core->booted_at_ms;
+}
+
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
                     const struct cay_provider_entry *entry, struct cay_error *err)
 {
     if (is_being_deleted(sb))
         return cay_core_delete_held(core, sb, sb->death.reason, sb->death.message, err);
+    if (was_never_finished(sb) && went_with_host(core, sb))
+        return cay_core_delete_held(core, sb, "host_restart", NULL, err);
     if (was_never_finished(sb))
         return cay_core_undo_create(core, sb, "the server ended before the sandbox was made", err);
     if (was_never_made(sb))

@@ -111,6 +111,22 @@ TEST(reconcile_finishes_a_broken_create)
     fixture_close(&f);
 }
 
+/* The row alone reached the disk before the power went: its caller may have been told of it. */
+TEST(reconcile_takes_what_a_power_cut_left_for_terminated)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    sb.state = CAY_PENDING;
+    CHECK_EQ("as a power cut left it", cay_store_update(f.store, &sb, CAY_NOW, &err), 0);
+    f.core->booted_at_ms = sb.updated_at_ms + 1;
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("terminated", fixture_state(&f, sb.id), CAY_TERMINATED);
+    CHECK_EQ("no sandbox", cay_provider_fake_count(f.provider), 0);
+    fixture_close(&f);
+}
+
 TEST(reconcile_leaves_what_somebody_holds)
 {
     struct fixture f;

@@ -40,6 +40,16 @@ int cay_store_check(struct cay_store *s, char *version, size_t size, struct cay_
     return s->ops->check(s, version, size, err);
 }
 
+uint64_t cay_store_sync_begin(struct cay_store *s)
+{
+    return s->ops->sync_begin ? s->ops->sync_begin(s) : 0;
+}
+
+int cay_store_sync_end(struct cay_store *s, uint64_t wish, struct cay_error *err)
+{
+    return s->ops->sync_end ? s->ops->sync_end(s, wish, err) : 0;
+}
+
 int cay_store_insert(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
                      struct cay_error *err)
 {

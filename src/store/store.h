@@ -59,6 +59,11 @@ struct cay_store_ops {
     /* Answers with something a person can read ("3.40.1, WAL"), or fails: for health. */
     int (*check)(struct cay_store *s, char *version, size_t size, struct cay_error *err);
     const struct cay_access_ops *access; /* see access.h */
+    /* Optional. What is visible now goes to the disk while the caller does something else; `end`
+     * waits for it. For an intent whose result can be found again: then only the intent must be
+     * there after a power cut. */
+    uint64_t (*sync_begin)(struct cay_store *s);
+    int (*sync_end)(struct cay_store *s, uint64_t wish, struct cay_error *err);
     /* A name that a living sandbox of the account has: CAY_ERR_CONFLICT, "NAME_TAKEN". More than
      * the account's quota: CAY_ERR_LIMIT, "QUOTA_EXCEEDED"; all that live count, also stopped. */
     int (*insert)(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
@@ -112,6 +117,8 @@ int cay_store_open(const char *name, const struct cay_config *cfg, struct cay_st
                    struct cay_error *err);
 void cay_store_close(struct cay_store *s);
 int cay_store_check(struct cay_store *s, char *version, size_t size, struct cay_error *err);
+uint64_t cay_store_sync_begin(struct cay_store *s);
+int cay_store_sync_end(struct cay_store *s, uint64_t wish, struct cay_error *err);
 int cay_store_insert(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
                      struct cay_error *err);
 int cay_store_update(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,

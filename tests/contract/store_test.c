@@ -585,3 +585,17 @@ TEST(store_fake_fails_at_the_call_it_was_told)
     CHECK_EQ("works again", cay_store_insert(s, &two, CAY_NOW, &err), 0);
     cay_store_close(s);
 }
+
+static void syncs(struct cay_store *s, const char *store)
+{
+    struct cay_error err = {0};
+    uint64_t first = cay_store_sync_begin(s), second = cay_store_sync_begin(s);
+    CHECK_EQ(store, cay_store_sync_end(s, second, &err), 0);
+    CHECK_EQ(store, cay_store_sync_end(s, first, &err), 0);
+    CHECK_EQ(store, cay_store_sync_end(s, first, &err), 0);
+}
+
+TEST(store_syncs_beside_its_callers)
+{
+    each_store(syncs);
+}

@@ -44,6 +44,18 @@ static int count_call(struct cay_store *s, struct cay_error *err)
     return left == 1 ? cay_fail(err, CAY_ERR_STORE, "the fake store fails as told") : 0;
 }
 
+static uint64_t sync_begin(struct cay_store *s)
+{
+    return cay_store_sync_begin(inner(s));
+}
+
+static int sync_end(struct cay_store *s, uint64_t wish, struct cay_error *err)
+{
+    int r = count_call(s, err);
+    count_sync(s, CAY_NOW);
+    return r < 0 ? r : cay_store_sync_end(inner(s), wish, err);
+}
+
 struct cay_store *cay_store_fake_enter(struct cay_store *s, struct cay_error *err)
 {
     return count_call(s, err) < 0 ? NULL : inner(s);
@@ -218,6 +230,8 @@ const struct cay_store_ops cay_store_fake = {
     .close = close_fake,
     .check = check,
     .access = &cay_fake_access,
+    .sync_begin = sync_begin,
+    .sync_end = sync_end,
     .insert = insert,
     .update = update,
     .remove = remove_row,

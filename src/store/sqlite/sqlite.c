@@ -57,6 +57,7 @@ static void close_store(struct cay_store *store)
         cay_sqlite_close(&s->readers[i].db);
         cay_arena_done(&s->readers[i].scratch);
     }
+    cay_sqlite_syncer_close(&s->syncer);
     cay_sqlite_writer_close(&s->writer);
     (void)pthread_cond_destroy(&s->back);
     (void)pthread_mutex_destroy(&s->lock);
@@ -89,6 +90,8 @@ static int open_store(const struct cay_config *cfg, struct cay_store **out, stru
         r = cay_sqlite_file_ready(s->dir_fd, s->path, err);
     if (r == 0)
         r = cay_sqlite_writer_open(&s->writer, s->path, err);
+    if (r == 0)
+        r = cay_sqlite_syncer_open(&s->syncer, s->dir_fd, &s->writer.checkpoint, err);
     if (r < 0) {
         close_store(&s->store);
         return r;
@@ -118,11 +121,23 @@ static int check(struct cay_store *store, char *version, size_t size, struct cay
     return e;
 }
 
+static uint64_t sync_begin(struct cay_store *store)
+{
+    return cay_sqlite_syncer_begin(&((struct cay_sqlite_store *)store)->syncer);
+}
+
+static int sync_end(struct cay_store *store, uint64_t wish, struct cay_error *err)
+{
+    return cay_sqlite_syncer_end(&((struct cay_sqlite_store *)store)->syncer, wish, err);
+}
+
 const struct cay_store_ops cay_store_sqlite = {
     .name = "sqlite",
     .open = open_store,
     .close = close_store,
     .check = check,
+    .sync_begin = sync_begin,
+    .sync_end = sync_end,
     .access = &cay_sqlite_access,
     .insert = cay_sqlite_insert,
     .update = cay_sqlite_update,

@@ -2,6 +2,7 @@
 /* The store in SQLite: one writer, a pool of readers. */
 #pragma once
 #include "model/limits.h"
+#include "store/sqlite/syncer.h"
 #include "store/sqlite/writer.h"
 #include "store/store.h"
 
@@ -17,6 +18,7 @@ struct cay_sqlite_store {
     bool marked; /* as in use */
     char path[64];
     struct cay_sqlite_writer writer;
+    struct cay_sqlite_syncer syncer;
 
     pthread_mutex_t lock; /* of the pool */
     pthread_cond_t back;
