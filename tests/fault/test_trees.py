@@ -60,9 +60,10 @@ def crash(server, point, act):
     client = server.client(timeout=30)
     try:
         answer = act(client)
-        if server.process.poll() is None:
-            assert answer.status < 300, answer
+        if answer.status < 300 and server.process.poll() is None:
             return False
+        # Who died first may have been missed, and told so, before the others died.
+        assert answer.status < 300 or answer.status == 503, answer
     except (OSError, http.client.HTTPException):
         pass
     finally:
