@@ -54,6 +54,8 @@ def test_one_life_is_counted(client):
     assert metrics(client)['cay_sandboxes{state="STOPPED"}'] == 1
     assert client.get("/sandbox/nobody").status == 404
     client.delete("/sandbox/counted")
+    last = requests("/sandbox/{id}", "DELETE", "2xx")
+    until(lambda: metrics(client).get(last, 0) > before.get(last, 0), "what was answered last is counted")
     after = metrics(client)
 
     def rose(series):

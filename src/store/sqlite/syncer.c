@@ -3,6 +3,7 @@
  * brings it to the disk, on whatever descriptor. One sync serves all who asked before it began. */
 #include "store/sqlite/syncer.h"
 #include "store/sqlite/file.h"
+#include "store/store.h"
 #include <errno.h>
 #include <fcntl.h>
 
@@ -26,6 +27,7 @@ static void *serve(void *arg)
         (void)pthread_mutex_unlock(&y->lock);
         bool good = sync_log(y);
         (void)pthread_mutex_lock(&y->lock);
+        cay_metric_add(&cay_store_syncs, good);
         if (!good) {
             atomic_store(&y->checkpoint->unsynced, true);
             y->failed_from = y->finished + 1;
