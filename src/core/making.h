@@ -19,7 +19,8 @@ struct cay_making {
  * is held by the caller, and its image is spec.image. */
 int cay_making_begin(struct cay_making *m, struct cay_core *core, const struct cay_account *owner,
                      const struct cay_spec *spec, struct cay_error *err);
-/* The row says RUNNING. */
+/* The row says RUNNING, and is on the disk when this returns: with `overlaps` as it was at first,
+ * which is enough for reconcile, whatever `durable` says. */
 int cay_making_end(struct cay_making *m, enum cay_durable durable, struct cay_error *err);
 /* It is the caller's now: undo has nothing left to do. */
 void cay_making_release(struct cay_making *m, struct cay_arena *a, struct cay_sandbox *out);

@@ -592,7 +592,6 @@ static void syncs(struct cay_store *s, const char *store)
     uint64_t first = cay_store_sync_begin(s), second = cay_store_sync_begin(s);
     CHECK_EQ(store, cay_store_sync_end(s, second, &err), 0);
     CHECK_EQ(store, cay_store_sync_end(s, first, &err), 0);
-    CHECK_EQ(store, cay_store_sync_end(s, first, &err), 0);
 }
 
 TEST(store_syncs_beside_its_callers)
