@@ -153,7 +153,7 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
 static int check_state(const struct cay_box *box, enum cay_engine_op op, struct cay_error *err)
 {
     bool must_run = op == CAY_ENGINE_CONNECT || op == CAY_ENGINE_USAGE || op == CAY_ENGINE_PAUSE ||
-                    op == CAY_ENGINE_RESUME || op == CAY_ENGINE_LIMIT;
+                    op == CAY_ENGINE_RESUME || op == CAY_ENGINE_LIMIT || op == CAY_ENGINE_SOCKET;
     if (must_run && !box->record.running)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
     return 0;
@@ -207,6 +207,9 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
     case CAY_ENGINE_CONNECT:
         cay_connect_answer(d, box, p);
         return;
+    case CAY_ENGINE_SOCKET:
+        cay_socket_answer(d, box, p);
+        return;
     case CAY_ENGINE_USAGE:
         cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
         (void)cay_disk_usage(&d->engine.disk, p->request.id, &usage.disk_bytes,
@@ -251,7 +254,8 @@ static void enqueue(struct cay_dispatcher *d, struct cay_box *box, struct cay_pe
 /* What only looks does not wait behind what changes. */
 static bool only_looks(const struct cay_pending *p)
 {
-    return p->request.op == CAY_ENGINE_CONNECT || p->request.op == CAY_ENGINE_USAGE;
+    return p->request.op == CAY_ENGINE_CONNECT || p->request.op == CAY_ENGINE_USAGE ||
+           p->request.op == CAY_ENGINE_SOCKET;
 }
 
 void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)

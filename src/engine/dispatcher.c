@@ -194,7 +194,8 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
     bool up = rq->op == CAY_ENGINE_CREATE || rq->op == CAY_ENGINE_START;
     bool has_id = (rq->op >= CAY_ENGINE_CREATE && rq->op <= CAY_ENGINE_USAGE) ||
                   rq->op == CAY_ENGINE_PAUSE || rq->op == CAY_ENGINE_RESUME ||
-                  rq->op == CAY_ENGINE_SNAPSHOT || rq->op == CAY_ENGINE_LIMIT;
+                  rq->op == CAY_ENGINE_SNAPSHOT || rq->op == CAY_ENGINE_LIMIT ||
+                  rq->op == CAY_ENGINE_SOCKET;
 
     if (rq->version != CAY_ENGINE_VERSION)
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "message version %u is not ours", rq->version);

@@ -7,6 +7,7 @@
  *   pause.c       standing still, and going on
  *   kept.c        snapshots and volumes, and what is made of another's files
  *   connect.c     the way to pid 1
+ *   socket.c      sockets inside
  *   adopt.c       finding at start what an earlier engine left
  *   trash.c       the child that removes trees
  *   care.c        the child that grows the disk */
@@ -158,6 +159,9 @@ int cay_kept_list(const struct cay_dispatcher *d, struct cay_error *err); /* a m
 int cay_connect_pid1(const struct cay_dispatcher *d, const char *id, int *fd_out,
                      struct cay_error *err);
 void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
+
+/* socket.c */
+void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* jobs.c */
 int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/id.h"
 #include "model/limits.h"
+#include "model/network.h"
 #include <stdint.h>
 
 #define CAY_ENGINE_VERSION 1
@@ -25,8 +26,9 @@ enum cay_engine_op {
     CAY_ENGINE_RESUME = 12,
     CAY_ENGINE_SNAPSHOT = 13, /* of `id`, as `other`; answer: struct cay_engine_copied */
     CAY_ENGINE_DROP = 14,     /* `id` is a snapshot or a volume that no sandbox has */
-    CAY_ENGINE_KEPT = 15,  /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
-    CAY_ENGINE_LIMIT = 16, /* memory, disk, cpu and pids of one that runs, from now on */
+    CAY_ENGINE_KEPT = 15,   /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
+    CAY_ENGINE_LIMIT = 16,  /* memory, disk, cpu and pids of one that runs, from now on */
+    CAY_ENGINE_SOCKET = 17, /* answer: a descriptor made in the net namespace of `id` */
 };
 
 struct cay_engine_request {
@@ -42,6 +44,7 @@ struct cay_engine_request {
     char other[CAY_ID_SIZE];  /* CREATE: sandbox or snapshot to copy, or empty; SNAPSHOT: its id */
     char volume[CAY_ID_SIZE]; /* CREATE: to take as /workspace; DESTROY: to keep /workspace as */
     uint32_t drop_volume;     /* DESTROY: /workspace goes, given at create or not */
+    uint32_t socket;          /* SOCKET: enum cay_socket_kind */
 };
 
 struct cay_engine_reply {

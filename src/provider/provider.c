@@ -118,6 +118,15 @@ int cay_provider_limit(struct cay_provider *p, const char *id, const struct cay_
     return p->ops->limit(p, id, spec, err);
 }
 
+int cay_provider_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
+                        int *fd_out, struct cay_error *err)
+{
+    if (!p->ops->socket)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "provider %s has no way to a port inside",
+                        p->ops->name);
+    return p->ops->socket(p, id, kind, fd_out, err);
+}
+
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err)
 {

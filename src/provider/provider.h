@@ -13,6 +13,7 @@
 #include "file/proto.h"
 #include "model/config.h"
 #include "model/execution.h"
+#include "model/network.h"
 #include "model/sandbox.h"
 
 struct cay_provider {
@@ -90,6 +91,10 @@ struct cay_provider_ops {
      * "MEMORY_IN_USE" or "DISK_IN_USE", when it has more already; then nothing is changed. */
     int (*limit)(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                  struct cay_error *err);
+    /* Optional: a non-blocking socket that speaks from inside, whatever its network may reach; it
+     * is the caller's. Returns at once: connecting is the caller's business. */
+    int (*socket)(struct cay_provider *p, const char *id, enum cay_socket_kind kind, int *fd_out,
+                  struct cay_error *err);
     int (*usage)(struct cay_provider *p, const char *id, struct cay_usage *out,
                  struct cay_error *err);
     /* All that this instance owns, or an error: never half of it. */
@@ -148,6 +153,8 @@ int cay_provider_kept(struct cay_provider *p, struct cay_arena *a, struct cay_st
                       struct cay_error *err);
 int cay_provider_limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                        struct cay_error *err);
+int cay_provider_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
+                        int *fd_out, struct cay_error *err);
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err);
 int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,

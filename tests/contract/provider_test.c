@@ -7,7 +7,10 @@
 #include "model/limits.h"
 #include "provider/provider.h"
 #include "tests/test.h"
+#include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -93,6 +96,41 @@ static struct cay_execution wait_end(struct suite *s, int log_fd)
     } while (cay_clock_mono_ms() < until);
     CHECK("it ended", false);
     return ex;
+}
+
+/* 0 when something listens there, else what connect says; from inside. */
+static int try_port(struct suite *s, uint16_t port)
+{
+    struct cay_error err = {0};
+    CAY_AUTO_FD int fd = -1;
+    int r = cay_provider_socket(s->p, s->id, CAY_SOCKET_TCP4, &fd, &err);
+    if (r < 0)
+        return r;
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS)
+        return errno;
+    struct pollfd poll_fd = {.fd = fd, .events = POLLOUT};
+    int said = 0;
+    socklen_t len = sizeof said;
+    CHECK_EQ("an answer", poll(&poll_fd, 1, 5000), 1);
+    CHECK_EQ("which", getsockopt(fd, SOL_SOCKET, SO_ERROR, &said, &len), 0);
+    return said;
+}
+
+TEST(provider_contract_socket)
+{
+    struct suite s;
+    struct cay_error err = {0};
+    struct cay_copied copied;
+    if (!begin(&s))
+        return;
+    CHECK_EQ("of nobody", try_port(&s, 1), CAY_ERR_NOT_FOUND);
+    CHECK_EQ("create", cay_provider_create(s.p, s.id, &s.spec, &copied, &err), 0);
+    CHECK_EQ("nothing listens", try_port(&s, 1), ECONNREFUSED);
+    CHECK_EQ("stop", cay_provider_stop(s.p, s.id, 0, &err), 0);
+    CHECK_EQ("of one that is down", try_port(&s, 1), CAY_ERR_CONFLICT);
+    end(&s);
 }
 
 TEST(provider_contract_lifecycle)

@@ -8,7 +8,7 @@ from array import array
 
 ID, NAME, IMAGE = 24, 64, 256
 OPS = {name: number for number, name in enumerate(
-    "hello create start stop destroy connect usage list events down pause resume snapshot drop kept limit".split(), 1)}
+    "hello create start stop destroy connect usage list events down pause resume snapshot drop kept limit socket".split(), 1)}
 
 
 class Request(ctypes.Structure):
@@ -17,7 +17,7 @@ class Request(ctypes.Structure):
                 ("memory_bytes", ctypes.c_uint64), ("disk_bytes", ctypes.c_uint64),
                 ("cpu_milli", ctypes.c_uint32), ("pids", ctypes.c_uint32), ("grace_ms", ctypes.c_uint32),
                 ("persistent", ctypes.c_uint32), ("other", ctypes.c_char * ID), ("volume", ctypes.c_char * ID),
-                ("drop_volume", ctypes.c_uint32)]
+                ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32)]
 
 
 class Reply(ctypes.Structure):

@@ -6,6 +6,7 @@
 #include "provider/fake/inside.h"
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 
 int cay_fake_fails(struct cay_fake *f, struct cay_error *err)
 {
@@ -301,6 +302,23 @@ static uint64_t cpu_time(struct cay_fake_box *b)
     return b->quiet ? b->cpu_us : (uint64_t)(cay_clock_mono_us() / 2);
 }
 
+/* Nobody is inside a fake: its ports are this machine's. */
+static int fake_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
+                       int *fd_out, struct cay_error *err)
+{
+    struct cay_fake *f = cay_fake_of(p);
+    struct cay_fake_box *b = NULL;
+    CAY_FAKE_LOCKED(f);
+    int r = cay_fake_fails(f, err);
+    if (r == 0)
+        r = cay_fake_running(f, id, &b, err);
+    if (r < 0)
+        return r;
+    *fd_out = socket(kind == CAY_SOCKET_TCP6 ? AF_INET6 : AF_INET,
+                     SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return *fd_out < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket") : 0;
+}
+
 static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                       struct cay_error *err)
 {
@@ -356,6 +374,7 @@ const struct cay_provider_ops cay_provider_fake = {
     .drop = fake_drop,
     .kept = fake_kept,
     .limit = fake_limit,
+    .socket = fake_socket,
     .usage = fake_usage,
     .list = fake_list,
     .exec = cay_fake_exec,

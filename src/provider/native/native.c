@@ -313,6 +313,18 @@ static int limit(struct cay_provider *p, const char *id, const struct cay_spec *
                            err);
 }
 
+static int socket_inside(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
+                         int *fd_out, struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_SOCKET, id);
+    rq.socket = kind;
+    int r = cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, fd_out,
+                            err);
+    if (r == 0 && *fd_out < 0)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no socket");
+    return r;
+}
+
 static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                  struct cay_error *err)
 {
@@ -434,6 +446,7 @@ const struct cay_provider_ops cay_provider_native = {
     .stop = stop,
     .destroy = destroy,
     .limit = limit,
+    .socket = socket_inside,
     .usage = usage,
     .pause = pause_box,
     .resume = resume,

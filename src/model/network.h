@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What goes in and out of a sandbox. Its net namespace has a loopback device and nothing else;
+ * sockets that we make in there are the only way. */
+#pragma once
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which socket is made inside; all are non-blocking. */
+enum cay_socket_kind {
+    CAY_SOCKET_TCP4 = 1, /* not connected yet: whoever has it connects to 127.0.0.1:PORT */
+    CAY_SOCKET_TCP6 = 2, /* to ::1 */
+};
+
+/* An address of either family: IPv4 as ::ffff:a.b.c.d, so that there is one form of each. */
+struct cay_address {
+    struct in6_addr ip;
+    uint16_t port;
+};
+
+struct cay_ports {
+    uint16_t first, last; /* 1 to 65535 when any may be */
+};
+
+/* "example.com" is that name alone, "*.example.com" every name below it, "*" all names. Lower case,
+ * without a final dot, in ASCII (punycode). */
+struct cay_name_rule {
+    const char *name;
+    struct cay_ports ports;
+};
+
+struct cay_net_rule {
+    struct in6_addr net; /* as in struct cay_address */
+    unsigned bits;       /* of 128 */
+    struct cay_ports ports;
+};
+
+/* Who may be reached. What is in `deny` never is; else what a rule allows; and if nothing is listed
+ * in either allow, everything is when `open`. */
+struct cay_policy {
+    bool open;                      /* "allow-all" */
+    struct cay_name_rule *names;    /* allowed */
+    struct cay_name_rule *no_names; /* denied */
+    struct cay_net_rule *allow, *deny;
+    size_t name_count, no_name_count, allow_count, deny_count;
+    uint64_t generation; /* rises with each change */
+};
