@@ -53,7 +53,7 @@ static const char *counted_as(const struct cay_req *req)
 static int check_rate(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_rate rate;
-    if (req->route && req->route->scope == CAY_SCOPE_NONE)
+    if (req->route && req->route->unlimited)
         return 0; /* health: whoever watches must not be shut out by whoever works */
     bool fits = cay_ratelimit_take(&app.rate, counted_as(req), cay_clock_mono_ms(), &rate);
     if (rate.limit > 0) {
@@ -120,6 +120,11 @@ const struct cay_route *const cay_app_tables[] = {
     cay_v1_audit_routes,
     cay_metrics_routes,
     cay_v1_access_routes,
+    cay_openapi_routes,
+    NULL,
+};
+const struct cay_dialect *const cay_app_dialects[] = {
+    &cay_v1_dialect,
     NULL,
 };
 /* clang-format on */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server process: core, HTTP and every dialect, put together. */
 #pragma once
+#include "api/openapi.h"
 #include "core/service.h"
 #include "http/server.h"
 #include "model/config.h"
@@ -15,3 +16,5 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
 void cay_app_close(struct cay_http_server *server);
 /* Every route there is, NULL-terminated: for the test that walks them. */
 extern const struct cay_route *const cay_app_tables[];
+/* And those whose they are; the first one's are all that have no other. */
+extern const struct cay_dialect *const cay_app_dialects[];

@@ -88,7 +88,7 @@ static int identify(const struct cay_auth *auth, struct cay_req *req, struct cay
                               : cay_core_admit(req->core, token, req->arena, out, err);
 }
 
-static const char *name_of(enum cay_scope scope)
+const char *cay_auth_scope_name(enum cay_scope scope)
 {
     for (size_t i = 0; cay_auth_scopes[i]; i++)
         if (scope == (1u << i))
@@ -106,7 +106,7 @@ static int allow(const struct cay_req *req, const struct cay_account *who, enum 
                         "this is for the operator, on the server's machine");
     if (!(who->scopes & scope))
         return cay_fail(err, CAY_ERR_FORBIDDEN, "this needs a token with the scope %s",
-                        name_of(scope));
+                        cay_auth_scope_name(scope));
     return 0;
 }
 

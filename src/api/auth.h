@@ -21,5 +21,6 @@ int cay_auth_admit(const struct cay_auth *auth, struct cay_req *req, struct cay_
 int cay_auth_raise(struct cay_req *req, enum cay_scope scope, struct cay_error *err);
 /* "read", "exec", "write", "account"; NULL ends them, in the order of their bits. */
 extern const char *const cay_auth_scopes[];
+const char *cay_auth_scope_name(enum cay_scope scope); /* one of them, or "admin" */
 /* With what it includes; false when it is none of them. */
 bool cay_auth_scope(const char *name, unsigned *out);

@@ -2,6 +2,7 @@
 /* A slot for each route, found by the route's place in its table, and one for requests without a
  * route. */
 #include "api/metrics.h"
+#include "api/openapi.h"
 #include "base/clock.h"
 #include "core/metrics.h"
 #include "http/response.h"
@@ -232,6 +233,7 @@ static int get_metrics(struct cay_req *req, struct cay_resp *resp, struct cay_er
 }
 
 const struct cay_route cay_metrics_routes[] = {
-    {"GET", "/metrics", CAY_SCOPE_READ, get_metrics, CAY_BODY_AUTO},
+    {"GET", "/metrics", CAY_SCOPE_READ, get_metrics, CAY_BODY_AUTO,
+     CAY_DOC("Figures for Prometheus", "text/plain", .topic = "About this server")},
     {0},
 };

@@ -33,6 +33,7 @@ struct cay_field {
     size_t max_count;               /* of a list or map; 0 is CAY_LIMIT_LIST */
     const struct cay_field *fields; /* of an object */
     const char *const *choices;     /* of a string; NULL-terminated */
+    const char *type;               /* of a value, for who reads of it: as in api/schema.h */
 };
 
 #define CAY_FIELD_STR(type, member, wire, ...)                                                     \

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 struct cay_core; /* carried through for the handlers; this layer never looks inside */
+struct cay_doc;  /* what the application's document says of a route; the same */
 struct cay_req;
 struct cay_resp;
 typedef int (*cay_handler)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
@@ -26,6 +27,8 @@ struct cay_route {
     enum cay_scope scope;
     cay_handler handler;
     enum cay_body body;
+    const struct cay_doc *doc;
+    bool unlimited; /* no rate limit counts it */
 };
 
 /* A streamed body, for the second half of its handler (see cay_resp_receive). A handler that

@@ -20,6 +20,8 @@ struct entry {
 static const struct entry entries[] = {
     {"GET", "/api/v1/health", CAY_SCOPE_NONE},
     {"GET", "/metrics", CAY_SCOPE_READ},
+    {"GET", "/openapi.json", CAY_SCOPE_NONE},
+    {"GET", "/docs", CAY_SCOPE_NONE},
     {"GET", "/api/v1/events", CAY_SCOPE_READ},
     {"GET", "/api/v1/audit", CAY_SCOPE_READ},
     {"POST", "/api/v1/batch", CAY_SCOPE_WRITE, "", "{}"},

@@ -219,7 +219,11 @@ static int terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error
 }
 
 const struct cay_route cay_v1_attach_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, attach, CAY_BODY_AUTO},
-    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, terminal, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, attach, CAY_BODY_AUTO,
+     CAY_DOC("Its output and input, over a WebSocket", "101", .topic = "Executions",
+             .query = attach_fields, .ask = "readOnly=true")},
+    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, terminal, CAY_BODY_AUTO,
+     CAY_DOC("A login shell, over a WebSocket", "101", .query = terminal_fields,
+             .ask = "cols=120&rows=40")},
     {0},
 };

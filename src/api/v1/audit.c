@@ -74,6 +74,8 @@ static int get_audit(struct cay_req *req, struct cay_resp *resp, struct cay_erro
 }
 
 const struct cay_route cay_v1_audit_routes[] = {
-    {"GET", "/api/v1/audit", CAY_SCOPE_READ, get_audit, CAY_BODY_AUTO},
+    {"GET", "/api/v1/audit", CAY_SCOPE_READ, get_audit, CAY_BODY_AUTO,
+     CAY_DOC("Who did what, newest first", "AuditPage", .topic = "Events and audit",
+             .query = fields, .ask = "limit=10")},
     {0},
 };

@@ -23,19 +23,19 @@ static const char *const modes[] = {
 
 #define BODY struct body
 
-static const struct cay_field fields[] = {
-    CAY_FIELD_STRS(BODY, sandboxes, "sandboxes", .max_count = CAY_BATCH_SANDBOXES),
-    CAY_FIELD_ANY(BODY, create, "create"),
-    CAY_FIELD_ANY(BODY, commands, "commands", .required = true),
-    CAY_FIELD_STR(BODY, mode, "mode", .choices = modes),
-    CAY_FIELD_INT(BODY, concurrency, "concurrency", .min = 1, .max = CAY_BATCH_CONCURRENCY),
-    CAY_FIELD_BOOL(BODY, keep, "keep"),
+static const struct cay_field create_fields[] = {
+    CAY_FIELD_ANY(struct create_body, spec, "spec", .type = "Spec"),
+    CAY_FIELD_INT(struct create_body, count, "count", .min = 1, .max = CAY_BATCH_SANDBOXES),
     CAY_FIELD_END,
 };
 
-static const struct cay_field create_fields[] = {
-    CAY_FIELD_ANY(struct create_body, spec, "spec"),
-    CAY_FIELD_INT(struct create_body, count, "count", .min = 1, .max = CAY_BATCH_SANDBOXES),
+static const struct cay_field fields[] = {
+    CAY_FIELD_STRS(BODY, sandboxes, "sandboxes", .max_count = CAY_BATCH_SANDBOXES),
+    CAY_FIELD_ANY(BODY, create, "create", .fields = create_fields),
+    CAY_FIELD_ANY(BODY, commands, "commands", .required = true, .type = "[Command]"),
+    CAY_FIELD_STR(BODY, mode, "mode", .choices = modes),
+    CAY_FIELD_INT(BODY, concurrency, "concurrency", .min = 1, .max = CAY_BATCH_CONCURRENCY),
+    CAY_FIELD_BOOL(BODY, keep, "keep"),
     CAY_FIELD_END,
 };
 
@@ -244,6 +244,11 @@ static int batch(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
 }
 
 const struct cay_route cay_v1_batch_routes[] = {
-    {"POST", "/api/v1/batch", CAY_SCOPE_WRITE, batch, CAY_BODY_AUTO},
+    {"POST", "/api/v1/batch", CAY_SCOPE_WRITE, batch, CAY_BODY_AUTO,
+     CAY_DOC("Many commands over many sandboxes, told line by line as they end",
+             "application/x-ndjson; 501", .topic = "Executions", .body = fields,
+             .headers = "Idempotency-Key",
+             .send = "{'create': {'spec': {'dockerImage': 'busybox', 'memoryGB': 0.125}, 'count': "
+                     "2}, 'commands': [{'command': 'echo hello'}]}")},
     {0},
 };

@@ -72,7 +72,10 @@ static int delete_many(struct cay_req *req, struct cay_resp *resp, struct cay_er
 }
 
 const struct cay_route cay_v1_bulk_routes[] = {
-    {"DELETE", "/api/v1/sandbox", CAY_SCOPE_WRITE, delete_many, CAY_BODY_AUTO},
-    {"DELETE", "/api/v1/sandbox/bulk", CAY_SCOPE_WRITE, delete_many, CAY_BODY_AUTO},
+    {"DELETE", "/api/v1/sandbox", CAY_SCOPE_WRITE, delete_many, CAY_BODY_AUTO,
+     CAY_DOC("Remove many, by their ids or their labels", "BulkResult", .topic = "Sandboxes",
+             .body = fields, .send = "{'labels': ['demo']}")},
+    {"DELETE", "/api/v1/sandbox/bulk", CAY_SCOPE_WRITE, delete_many, CAY_BODY_AUTO,
+     CAY_DOC("The same", "BulkResult", .body = fields, .send = "{'labels': ['demo']}")},
     {0},
 };

@@ -115,6 +115,9 @@ static int get_events(struct cay_req *req, struct cay_resp *resp, struct cay_err
 }
 
 const struct cay_route cay_v1_event_routes[] = {
-    {"GET", "/api/v1/events", CAY_SCOPE_READ, get_events, CAY_BODY_AUTO},
+    {"GET", "/api/v1/events", CAY_SCOPE_READ, get_events, CAY_BODY_AUTO,
+     CAY_DOC("What happens to sandboxes, as it happens", "text/event-stream",
+             .topic = "Events and audit", .query = fields, .headers = "Last-Event-ID",
+             .ask = "offset=0")},
     {0},
 };

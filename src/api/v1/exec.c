@@ -163,7 +163,7 @@ struct kill_body {
 };
 
 static const struct cay_field kill_fields[] = {
-    CAY_FIELD_ANY(struct kill_body, signal, "signal"),
+    CAY_FIELD_ANY(struct kill_body, signal, "signal", .type = "string|integer"),
     CAY_FIELD_END,
 };
 
@@ -208,10 +208,20 @@ static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error
 }
 
 const struct cay_route cay_v1_exec_routes[] = {
-    {"POST", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_EXEC, exec, CAY_BODY_AUTO},
-    {"GET", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
-    {"GET", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_READ, get, CAY_BODY_AUTO},
-    {"DELETE", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_WRITE, forget, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/kill", CAY_SCOPE_EXEC, kill_one, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_EXEC, exec, CAY_BODY_AUTO,
+     CAY_DOC("Run a command, to its end or detached",
+             "Result, text/event-stream, application/x-ndjson; 202 Execution",
+             .topic = "Executions", .body = cay_v1_exec_fields, .headers = "Idempotency-Key",
+             .send = "{'command': 'echo hello', 'timeoutMs': 10000}")},
+    {"GET", "/api/v1/sandbox/{id}/exec", CAY_SCOPE_READ, list, CAY_BODY_AUTO,
+     CAY_DOC("Its executions, newest first", "ExecutionPage", .query = list_fields,
+             .ask = "page=1")},
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_READ, get, CAY_BODY_AUTO,
+     CAY_DOC("One execution", "Execution")},
+    {"DELETE", "/api/v1/sandbox/{id}/exec/{eid}", CAY_SCOPE_WRITE, forget, CAY_BODY_AUTO,
+     CAY_DOC("Forget one that has ended, and what it wrote", "Forgotten")},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/kill", CAY_SCOPE_EXEC, kill_one, CAY_BODY_AUTO,
+     CAY_DOC("Send it a signal", "Execution", .body = kill_fields,
+             .send = "{'signal': 'SIGTERM'}")},
     {0},
 };

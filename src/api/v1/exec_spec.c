@@ -19,8 +19,8 @@ struct window {
 
 #define BODY struct body
 
-static const struct cay_field fields[] = {
-    CAY_FIELD_ANY(BODY, command, "command", .required = true),
+const struct cay_field cay_v1_exec_fields[] = {
+    CAY_FIELD_ANY(BODY, command, "command", .required = true, .type = "string|[string]"),
     CAY_FIELD_STR(BODY, cwd, "cwd", .max_len = CAY_MAX_PATH),
     CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
@@ -31,12 +31,12 @@ static const struct cay_field fields[] = {
     CAY_FIELD_INT(BODY, output_limit, "outputLimit", .min = 0,
                   .max = (double)(CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES)),
     CAY_FIELD_BOOL(BODY, open_stdin, "openStdin"),
-    CAY_FIELD_ANY(BODY, tty, "tty"),
-    CAY_FIELD_ANY(BODY, files, "files"),
+    CAY_FIELD_ANY(BODY, tty, "tty", .type = "boolean|Window"),
+    CAY_FIELD_ANY(BODY, files, "files", .type = "{string|Base64}"),
     CAY_FIELD_END,
 };
 
-static const struct cay_field window_fields[] = {
+const struct cay_field cay_v1_window_fields[] = {
     CAY_FIELD_INT(struct window, cols, "cols", .min = 1, .max = CAY_MAX_WINDOW),
     CAY_FIELD_INT(struct window, rows, "rows", .min = 1, .max = CAY_MAX_WINDOW),
     CAY_FIELD_END,
@@ -51,7 +51,7 @@ static int decode_tty(struct cay_arena *a, const struct cay_json *v, struct cay_
         return 0;
     if (v->kind != CAY_JSON_BOOL && v->kind != CAY_JSON_OBJECT)
         return cay_fail_field(err, "tty", "tty must be an object with cols and rows");
-    int r = v->kind == CAY_JSON_OBJECT ? cay_fields_decode(a, window_fields, v, &w, err) : 0;
+    int r = v->kind == CAY_JSON_OBJECT ? cay_fields_decode(a, cay_v1_window_fields, v, &w, err) : 0;
     *out = (struct cay_window){(uint16_t)w.cols, (uint16_t)w.rows};
     return r;
 }
@@ -116,7 +116,7 @@ int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struc
 {
     struct body body = {.output_limit = (int64_t)out->output_limit};
     struct cay_exec_spec spec = {0};
-    int r = cay_fields_decode(a, fields, object, &body, err);
+    int r = cay_fields_decode(a, cay_v1_exec_fields, object, &body, err);
     if (r == 0 && !body.command)
         r = cay_fail_field(err, "command", "command is missing");
     if (r == 0)

@@ -48,4 +48,5 @@ void cay_v1_file_hash(struct cay_json_writer *w, const struct cay_file_reply *re
 const char *cay_v1_file_hex(const uint8_t sha256[32], char out[65]);
 
 /* file_watch.c */
+extern const struct cay_field cay_v1_watch_fields[];
 int cay_v1_file_watch(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);

@@ -97,7 +97,7 @@ static int answer_watch(struct cay_req *req, struct cay_resp *resp, struct cay_v
     return cay_resp_stream(resp, 200, cay_v1_form_type(CAY_V1_SSE), &f->base);
 }
 
-static const struct cay_field fields[] = {
+const struct cay_field cay_v1_watch_fields[] = {
     CAY_FIELD_STR(struct cay_v1_file_query, path, "path"),
     CAY_FIELD_STR(struct cay_v1_file_query, path_base64, "pathBase64"),
     CAY_FIELD_STR(struct cay_v1_file_query, user, "user"),
@@ -110,7 +110,7 @@ int cay_v1_file_watch(struct cay_req *req, struct cay_resp *resp, struct cay_err
 {
     struct cay_v1_file_query q = {.path = ".", .recursive = true};
     struct cay_v1_file *f;
-    int r = cay_req_decode_query(req, fields, &q, err);
+    int r = cay_req_decode_query(req, cay_v1_watch_fields, &q, err);
     if (r == 0)
         r = cay_v1_file_new(req, CAY_FILE_WATCH, &q, &f, err);
     if (r < 0)

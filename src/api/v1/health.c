@@ -74,6 +74,9 @@ static int health(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 }
 
 const struct cay_route cay_v1_health_routes[] = {
-    {"GET", "/api/v1/health", CAY_SCOPE_NONE, health, CAY_BODY_AUTO},
+    {"GET", "/api/v1/health", CAY_SCOPE_NONE, health, CAY_BODY_AUTO,
+     CAY_DOC("Is all well? Details only with a token", "Health; 503 Health",
+             .topic = "About this server"),
+     .unlimited = true},
     {0},
 };

@@ -74,7 +74,11 @@ static int resize(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 }
 
 const struct cay_route cay_v1_input_routes[] = {
-    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/stdin", CAY_SCOPE_EXEC, post_stdin, CAY_BODY_STREAM},
-    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/resize", CAY_SCOPE_EXEC, resize, CAY_BODY_AUTO},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/stdin", CAY_SCOPE_EXEC, post_stdin, CAY_BODY_STREAM,
+     CAY_DOC("Write to its stdin; with close=true also end it", "Written", .topic = "Executions",
+             .query = stdin_fields, .ask = "close=true", .send = "hello")},
+    {"POST", "/api/v1/sandbox/{id}/exec/{eid}/resize", CAY_SCOPE_EXEC, resize, CAY_BODY_AUTO,
+     CAY_DOC("Change the size of its terminal", "Window", .body = resize_fields,
+             .send = "{'cols': 120, 'rows': 40}")},
     {0},
 };

@@ -94,6 +94,8 @@ static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 }
 
 const struct cay_route cay_v1_log_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO,
+     CAY_DOC("What the start command wrote", "Logs, text/event-stream, application/x-ndjson",
+             .topic = "Sandboxes", .query = fields, .headers = "Last-Event-ID", .ask = "tail=10")},
     {0},
 };

@@ -157,6 +157,9 @@ static int get_output(struct cay_req *req, struct cay_resp *resp, struct cay_err
 }
 
 const struct cay_route cay_v1_output_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/output", CAY_SCOPE_READ, get_output, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/output", CAY_SCOPE_READ, get_output, CAY_BODY_AUTO,
+     CAY_DOC("What it wrote, from any place, and as it comes",
+             "text/plain, text/event-stream, application/x-ndjson", .topic = "Executions",
+             .query = output_fields, .headers = "Last-Event-ID", .ask = "stream=stdout")},
     {0},
 };

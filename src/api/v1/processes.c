@@ -69,7 +69,7 @@ struct kill_body {
 };
 
 static const struct cay_field kill_fields[] = {
-    CAY_FIELD_ANY(struct kill_body, signal, "signal"),
+    CAY_FIELD_ANY(struct kill_body, signal, "signal", .type = "string|integer"),
     CAY_FIELD_END,
 };
 
@@ -102,7 +102,10 @@ static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error
 }
 
 const struct cay_route cay_v1_process_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/processes", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/processes/{pid}/kill", CAY_SCOPE_EXEC, kill_one, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/processes", CAY_SCOPE_READ, list, CAY_BODY_AUTO,
+     CAY_DOC("Its processes", "ProcessList", .topic = "Processes")},
+    {"POST", "/api/v1/sandbox/{id}/processes/{pid}/kill", CAY_SCOPE_EXEC, kill_one, CAY_BODY_AUTO,
+     CAY_DOC("Send one of them a signal", "Signalled", .body = kill_fields,
+             .send = "{'signal': 'SIGCONT'}")},
     {0},
 };

@@ -221,13 +221,28 @@ static int delete (struct cay_req *req, struct cay_resp *resp, struct cay_error 
 }
 
 const struct cay_route cay_v1_sandbox_routes[] = {
-    {"GET", "/api/v1/sandbox", CAY_SCOPE_READ, list, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox", CAY_SCOPE_WRITE, create, CAY_BODY_AUTO},
-    {"GET", "/api/v1/sandbox/{id}", CAY_SCOPE_READ, get, CAY_BODY_AUTO},
-    {"DELETE", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, delete, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/start", CAY_SCOPE_WRITE, start, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/stop", CAY_SCOPE_WRITE, stop, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/pause", CAY_SCOPE_WRITE, pause_it, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/resume", CAY_SCOPE_WRITE, resume, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox", CAY_SCOPE_READ, list, CAY_BODY_AUTO,
+     CAY_DOC("Sandboxes, newest first", "SandboxPage", .topic = "Sandboxes", .query = list_fields,
+             .ask = "perPage=10&labels=demo")},
+    {"POST", "/api/v1/sandbox", CAY_SCOPE_WRITE, create, CAY_BODY_AUTO,
+     CAY_DOC(
+         "Make a sandbox; with wait=false without waiting for it", "201 Sandbox; 202 Sandbox; 501",
+         .query = create_fields, .body = cay_v1_spec_fields, .headers = "Idempotency-Key",
+         .send =
+             "{'name': 'demo', 'dockerImage': 'busybox', 'memoryGB': 0.125, 'labels': ['demo']}")},
+    {"GET", "/api/v1/sandbox/{id}", CAY_SCOPE_READ, get, CAY_BODY_AUTO,
+     CAY_DOC("One sandbox, with what it uses", "Sandbox", .query = get_fields)},
+    {"DELETE", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, delete, CAY_BODY_AUTO,
+     CAY_DOC("Remove it; its workspace may stay as a volume", "Deleted; 501",
+             .query = delete_fields, .ask = "preserveVolume=false")},
+    {"POST", "/api/v1/sandbox/{id}/start", CAY_SCOPE_WRITE, start, CAY_BODY_AUTO,
+     CAY_DOC("Start one that is stopped", "Sandbox")},
+    {"POST", "/api/v1/sandbox/{id}/stop", CAY_SCOPE_WRITE, stop, CAY_BODY_AUTO,
+     CAY_DOC("Stop it, with time to end by itself", "Sandbox", .body = stop_fields,
+             .send = "{'graceMs': 1000}")},
+    {"POST", "/api/v1/sandbox/{id}/pause", CAY_SCOPE_WRITE, pause_it, CAY_BODY_AUTO,
+     CAY_DOC("Let it stand still", "Sandbox")},
+    {"POST", "/api/v1/sandbox/{id}/resume", CAY_SCOPE_WRITE, resume, CAY_BODY_AUTO,
+     CAY_DOC("Let it go on", "Sandbox")},
     {0},
 };

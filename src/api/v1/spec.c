@@ -48,12 +48,12 @@ static const struct cay_field source_fields[] = {
     CAY_FIELD_END,
 };
 
-static const struct cay_field fields[] = {
+const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),
     CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),
     CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),
     CAY_FIELD_STR(BODY, runtime, "runtime", .max_len = 64),
-    CAY_FIELD_ANY(BODY, start, "startCommand"),
+    CAY_FIELD_ANY(BODY, start, "startCommand", .type = "string|[string]|null"),
     CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),
     CAY_FIELD_SUB("resources", resource_fields),
     CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625),
@@ -76,11 +76,11 @@ static const struct cay_field fields[] = {
     CAY_FIELD_SUB("source", source_fields),
     CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),
     CAY_FIELD_INT(BODY, count, "count", .min = 1, .max = CAY_MAX_FORKS),
-    CAY_FIELD_ANY(BODY, execution_id, "executionId"),
-    CAY_FIELD_ANY(BODY, secrets, "secrets"),
-    CAY_FIELD_ANY(BODY, ports, "ports"),
-    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy"),
-    CAY_FIELD_ANY(BODY, ready_when, "readyWhen"),
+    CAY_FIELD_ANY(BODY, execution_id, "executionId", .type = "string"),
+    CAY_FIELD_ANY(BODY, secrets, "secrets", .type = "{string}"),
+    CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
+    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy", .type = "{any}"),
+    CAY_FIELD_ANY(BODY, ready_when, "readyWhen", .type = "{any}"),
     CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64),
     CAY_FIELD_SKIP("vm"),
     CAY_FIELD_SKIP("gpuType"),
@@ -366,7 +366,7 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
                   struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     *body = body_of(spec);
-    int r = cay_fields_decode(a, fields, object, body, err);
+    int r = cay_fields_decode(a, cay_v1_spec_fields, object, body, err);
     if (r == 0 && !fork && (body->count || body->execution_id))
         r = cay_fail_field(err, body->count ? "count" : "executionId", "unknown field %s",
                            body->count ? "count" : "executionId");

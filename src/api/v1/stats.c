@@ -148,6 +148,8 @@ static int get_stats(struct cay_req *req, struct cay_resp *resp, struct cay_erro
 }
 
 const struct cay_route cay_v1_stats_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/stats", CAY_SCOPE_READ, get_stats, CAY_BODY_AUTO},
+    {"GET", "/api/v1/sandbox/{id}/stats", CAY_SCOPE_READ, get_stats, CAY_BODY_AUTO,
+     CAY_DOC("What it uses, once or as it changes", "Stats, text/event-stream",
+             .topic = "Sandboxes", .query = fields, .ask = "intervalMs=1000")},
     {0},
 };

@@ -36,8 +36,8 @@ static const struct cay_field update_fields[] = {
     SIZES,
     CAY_V1_TIMEOUT_FIELDS(BODY),
     CAY_V1_LEASE_FIELDS(BODY),
-    CAY_FIELD_ANY(BODY, ports, "ports"),
-    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy"),
+    CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
+    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy", .type = "{any}"),
     CAY_FIELD_END,
 };
 
@@ -143,7 +143,12 @@ static int extend(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 }
 
 const struct cay_route cay_v1_update_routes[] = {
-    {"PATCH", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, update, CAY_BODY_AUTO},
-    {"POST", "/api/v1/sandbox/{id}/extend", CAY_SCOPE_WRITE, extend, CAY_BODY_AUTO},
+    {"PATCH", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, update, CAY_BODY_AUTO,
+     CAY_DOC("Change one: name, labels, tags, environment, sizes, times", "Sandbox; 501",
+             .topic = "Sandboxes", .body = update_fields,
+             .send = "{'tags': {'stage': 'test'}, 'timeoutMinutes': 30}")},
+    {"POST", "/api/v1/sandbox/{id}/extend", CAY_SCOPE_WRITE, extend, CAY_BODY_AUTO,
+     CAY_DOC("Give it more time, from now on", "Sandbox", .body = extend_fields,
+             .send = "{'timeoutMs': 600000}")},
     {0},
 };

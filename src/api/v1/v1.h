@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of /api/v1 share. */
 #pragma once
+#include "api/openapi.h"
 #include "core/service.h"
 #include "http/response.h"
 #include "log/reader.h"
@@ -12,8 +13,11 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
 extern const struct cay_route cay_v1_access_routes[];
+extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
 
-/* spec.c: bodies to specs. The spec comes with its defaults. count_out is for forks, NULL for a
+/* spec.c: bodies to specs. */
+extern const struct cay_field cay_v1_spec_fields[];
+/* The spec comes with its defaults. count_out is for forks, NULL for a
  * create; 0 when the body names none. */
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
                        struct cay_error *err);
@@ -50,6 +54,7 @@ int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err);
 int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
                           struct cay_strs *argv_out, const char **text_out, struct cay_error *err);
 /* exec_spec.c: a command with all that goes with it. */
+extern const struct cay_field cay_v1_exec_fields[], cay_v1_window_fields[];
 struct cay_v1_exec {
     struct cay_exec_spec spec;
     bool detach;
