@@ -78,6 +78,7 @@ struct cay_job {
     int status_fd, log_fd;
     int pipe_fd[2]; /* of stdout and stderr; -1 after EOF. A terminal's master is the first */
     bool watched;   /* the pipes are in epoll; not while the rate is used up */
+    bool wide;      /* so much comes that its pipe was made larger */
     int conn;       /* who waits for the start */
     uint32_t conn_use;
     struct cay_writer log;
@@ -114,7 +115,7 @@ struct cay_init {
     bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
     struct cay_file_call files[CAY_MAX_FILE_CALLS];
     _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
-    char chunk[CAY_LOG_BLOCK];
+    char chunk[2 * CAY_LOG_BLOCK];
 };
 
 /* What a child tells before exec when it cannot get there. */

@@ -3,9 +3,11 @@
  * in line like everybody; and past the head of a log no more than its rate. */
 #include "init/init.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 
+#define WIDE_PIPE (4 * CAY_LOG_BLOCK)
 #define TTY_READS 256 /* of a terminal at its process's end: others may go on writing */
 #define WINDOW_BYTES (CAY_LOG_RATE_BYTES * CAY_INIT_RATE_MS / 1000)
 
@@ -55,6 +57,10 @@ static size_t pump(struct cay_init *in, struct cay_job *job, int which, size_t m
     if (n <= 0) {
         cay_init_unwatch(in, &job->pipe_fd[which]);
         return 0;
+    }
+    if (n >= CAY_LOG_BLOCK && !job->wide) { /* fewer turns for a flood; else as it is */
+        job->wide = true;
+        (void)fcntl(job->pipe_fd[which], F_SETPIPE_SZ, WIDE_PIPE);
     }
     job->bytes[which] += (size_t)n;
     cay_writer_output(&job->log, kinds[which], in->chunk, (size_t)n, cay_init_wall_ms());
