@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many bytes one way: a command's output, a file in, a file out; beside bare sockets and docker cp."""
-import itertools
 import os
 
 import peers
@@ -68,16 +67,20 @@ def made(b):
 def files(b):
     """Each upload is a new file. Neither side waits for the disk: what is in a sandbox goes with the host."""
     source, kept = made(b), f"{b.server.data}/kept"
-    ident = b.server.client().create("filed")["id"]
-    path = f"/api/v1/sandbox/{ident}/files?path=gib"
-    numbers = itertools.count()
+    client = b.server.client()
+    ident = client.create("filed")["id"]
+    path = f"/sandbox/{ident}/files"
+
+    def put():
+        client.delete(f"{path}?path=gib")  # of the round before; neither side overwrites
+        return mib_s(b, "put", b.address, f"/api/v1{path}?path=gib", source)()
+
     with Watched(b.server.pid("server")) as rss:
-        row(b, "upload of 1 GiB", lambda: mib_s(b, "put", b.address, f"{path}{next(numbers)}", source)(),
-            lambda: once(kept, mib_s(b, "keep", source, kept)), "ratio >= 0.5", "sendfile, recv, write")
-        row(b, "download of 1 GiB", mib_s(b, "get", b.address, f"{path}0"), mib_s(b, "give", source), "ratio >= 0.5",
-            "sendfile, recv")
+        row(b, "upload of 1 GiB", put, lambda: once(kept, mib_s(b, "keep", source, kept)), "ratio >= 0.5", "sendfile, recv, write")
+        row(b, "download of 1 GiB", mib_s(b, "get", b.address, f"/api/v1{path}?path=gib"), mib_s(b, "give", source),
+            "ratio >= 0.5", "sendfile, recv")
     b.add("upload and download of 1 GiB: server RSS grows by", rss.growth_mib(), "MiB", "< 7.6 (8 MB)")
-    b.server.client().delete(f"/sandbox/{ident}")
+    client.delete(f"/sandbox/{ident}")
     copies(b, source)
     os.unlink(source)
 

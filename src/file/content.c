@@ -164,9 +164,11 @@ enum cay_file_code cay_file_stat(const struct cay_file_request *rq, struct cay_f
 
 /* ---- WRITE ---- */
 
-static enum cay_file_code add_hashed(const struct cay_file_request *rq, struct cay_draft *d)
+/* Not spliced: that would hold the pipe while the file is written, and whoever fills it would wait.
+ */
+static enum cay_file_code add_all(const struct cay_file_request *rq, struct cay_draft *d)
 {
-    static char buf[CAY_FILE_CHUNK];
+    static char buf[CAY_FILE_PIPE_BYTES];
     for (;;) {
         ssize_t n = read(STDIN_FILENO, buf, sizeof buf);
         if (n < 0 && errno == EINTR)
@@ -179,24 +181,6 @@ static enum cay_file_code add_hashed(const struct cay_file_request *rq, struct c
         if (code != CAY_FILE_OK)
             return code;
     }
-}
-
-/* Pages go from the pipe to the file as they are. */
-static enum cay_file_code add_all(const struct cay_file_request *rq, struct cay_draft *d)
-{
-    while (!d->hashing) {
-        ssize_t n = splice(STDIN_FILENO, NULL, d->fd, NULL, PIECE, SPLICE_F_MOVE);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EINVAL && d->bytes == 0)
-            break; /* no pipe, or a file system that does not take it */
-        if (n <= 0)
-            return n < 0 ? cay_file_code(errno) : CAY_FILE_OK;
-        d->bytes += (uint64_t)n;
-        if (rq->limit_bytes && d->bytes > rq->limit_bytes)
-            return CAY_FILE_TOO_LARGE;
-    }
-    return add_hashed(rq, d);
 }
 
 /* The end of the data is the end of the file only if its sender says so. */
@@ -263,7 +247,7 @@ enum cay_file_code cay_file_append(const struct cay_file_request *rq, struct cay
     enum cay_file_code code = open_end(rq, &p, &d);
     fd = d.fd;
     if (code == CAY_FILE_OK)
-        code = add_hashed(rq, &d); /* splice does not append */
+        code = add_all(rq, &d);
     if (code == CAY_FILE_OK)
         code = check_whole(rq, d.bytes);
     if (code == CAY_FILE_OK && (fdatasync(fd) < 0 || fstat(fd, &st) < 0))
