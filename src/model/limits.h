@@ -104,6 +104,18 @@
 #define CAY_FILE_ARCHIVE_ENTRIES 1000000
 #define CAY_FILE_WATCHES 8192 /* directories below one that is watched */
 
+/* the network */
+#define CAY_MAX_RULES 1000           /* of one policy, all its lists together */
+#define CAY_MAX_RULE 300             /* bytes of one, as it is written */
+#define CAY_MAX_HOST 253             /* bytes of a name, without a final dot */
+#define CAY_CLAIM_MAX (16 * CAY_KIB) /* of a connection's first bytes, looked at for a name */
+#define CAY_DNS_MESSAGE 4096         /* bytes of one that is read or made */
+#define CAY_DNS_UDP 1232             /* that we say we take */
+#define CAY_DNS_ADDRESSES 32         /* of one answer; more are left out */
+#define CAY_DNS_CHAIN 16             /* aliases followed to them */
+#define CAY_DNS_RECORDS 256          /* looked at in one answer */
+#define CAY_DNS_TTL_MAX 3600         /* seconds; a longer one is cut to it */
+
 /* records */
 #define CAY_AUDIT_DAYS 90
 #define CAY_AUDIT_SYNC_MS 200

@@ -2,10 +2,9 @@
 /* What goes in and out of a sandbox. Its net namespace has a loopback device and nothing else;
  * sockets that we make in there are the only way. */
 #pragma once
+#include "base/str.h"
+#include "model/limits.h"
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /* Which socket is made inside; all are non-blocking. */
 enum cay_socket_kind {
@@ -36,13 +35,36 @@ struct cay_net_rule {
     struct cay_ports ports;
 };
 
-/* Who may be reached. What is in `deny` never is; else what a rule allows; and if nothing is listed
- * in either allow, everything is when `open`. */
+/* Who may be reached. What is denied never is; else what a rule allows; else everything when
+ * `open`. Made from a struct cay_network by cay_policy_read. */
 struct cay_policy {
-    bool open;                      /* "allow-all" */
+    bool open;                      /* "allow-all", or a list of what is denied alone */
     struct cay_name_rule *names;    /* allowed */
     struct cay_name_rule *no_names; /* denied */
     struct cay_net_rule *allow, *deny;
     size_t name_count, no_name_count, allow_count, deny_count;
     uint64_t generation; /* rises with each change */
+};
+
+/* In which fields it was asked for: there it is answered, and there a fault is named. */
+enum cay_network_form {
+    CAY_NETWORK_ACCESS, /* networkAccess */
+    CAY_NETWORK_POLICY, /* networkPolicy */
+    CAY_NETWORK_LISTS,  /* networkAllowlist, networkDenylist */
+};
+
+enum cay_network_mode {
+    CAY_NETWORK_OPEN,    /* all that is not denied */
+    CAY_NETWORK_OFF,     /* nothing */
+    CAY_NETWORK_LISTED,  /* what is listed */
+    CAY_NETWORK_OBSERVE, /* all, to find out what a policy would need */
+};
+
+/* What a caller asked for, as he spelled it. */
+struct cay_network {
+    enum cay_network_form form;
+    enum cay_network_mode mode;
+    struct cay_strs allow, deny;                 /* names, addresses and nets, each with ports */
+    struct cay_strs subnets_allow, subnets_deny; /* addresses and nets */
+    uint64_t generation;                         /* rises with each change; 1 at first */
 };
