@@ -78,7 +78,7 @@ static int before(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         return known;
     }
     int r = cay_guard_check(req->host, cay_req_header(req, "origin"),
-                            cay_req_header(req, "sec-fetch-site"), app.port, err);
+                            cay_req_header(req, "sec-fetch-site"), app.port, req->is_tls, err);
     if (r < 0)
         return r;
     int admitted = cay_auth_admit(&app.auth, req, &refused);
@@ -140,6 +140,8 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
         .done = done,
         .workers = WORKERS,
         .local_fd = cfg->admin_fd,
+        .tls_fd = cfg->tls_fd,
+        .news_fd = cfg->tls_news_fd,
     };
     int r = cay_auth_open(&app.auth, cfg, err);
     if (r < 0)
@@ -181,6 +183,7 @@ static void catch_signals(void)
     (void)sigaction(SIGTERM, &stop, NULL); /* these cannot fail with signals that exist */
     (void)sigaction(SIGINT, &stop, NULL);
     (void)sigaction(SIGPIPE, &ignore, NULL);
+    (void)sigaction(SIGHUP, &ignore, NULL); /* the supervisor's */
 }
 
 static int serve(const struct cay_config *cfg, struct cay_core *core, struct cay_error *err)

@@ -21,10 +21,10 @@ static bool is_address(char *name)
     return inet_pton(AF_INET6, name + 1, &ignored) == 1;
 }
 
-bool cay_guard_host(const char *host, unsigned port)
+bool cay_guard_host(const char *host, unsigned port, bool tls)
 {
     char name[HOST_MAX];
-    uint64_t given = 80;
+    uint64_t given = tls ? 443 : 80;
     if (!host || strlen(host) >= sizeof name)
         return false;
     cay_str_copy(name, sizeof name, host);
@@ -40,12 +40,12 @@ bool cay_guard_host(const char *host, unsigned port)
 }
 
 int cay_guard_check(const char *host, const char *origin, const char *fetch_site, unsigned port,
-                    struct cay_error *err)
+                    bool tls, struct cay_error *err)
 {
     char ours[8 + 256];
-    if (port > 0 && !cay_guard_host(host, port))
+    if (port > 0 && !cay_guard_host(host, port, tls))
         return cay_fail(err, CAY_ERR_MISDIRECTED, "this server does not answer for that host");
-    (void)snprintf(ours, sizeof ours, "http://%s", host);
+    (void)snprintf(ours, sizeof ours, "%s://%s", tls ? "https" : "http", host);
     if (origin && strcasecmp(origin, ours) != 0 &&
         (port > 0 || strncasecmp(origin, "https://", 8) != 0 || strcasecmp(origin + 8, host) != 0))
         return cay_fail(err, CAY_ERR_FORBIDDEN, "requests from other origins are refused");

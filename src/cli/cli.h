@@ -25,7 +25,7 @@ struct cay_cli {
 
 /* First in the option struct of every command that speaks to a server. */
 struct cay_remote_options {
-    const char *url, *token;
+    const char *url, *token, *ca;
     bool json;
 };
 

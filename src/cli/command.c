@@ -63,12 +63,13 @@ static void print_usage(FILE *to)
           to);
     for (size_t i = 0; i < CAY_COUNT(commands); i++)
         fprintf(to, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-    fputs("\n`cay COMMAND --help` tells a command's options.\n"
-          "The server is found by CAY_URL (default http://127.0.0.1:3000) and CAY_TOKEN, or by\n"
-          "url = and token = in ~/.config/cay/config.\n"
-          "Exit status: 0, 1 on failure, 2 on wrong usage; of run and exec the command's own\n"
-          "(128 + N when signal N ended it), or 125 when cay itself failed.\n",
-          to);
+    fputs(
+        "\n`cay COMMAND --help` tells a command's options.\n"
+        "The server is found by CAY_URL (default http://127.0.0.1:3000), CAY_TOKEN and, on https,\n"
+        "CAY_CA, or by url =, token = and ca = in ~/.config/cay/config.\n"
+        "Exit status: 0, 1 on failure, 2 on wrong usage; of run and exec the command's own\n"
+        "(128 + N when signal N ended it), or 125 when cay itself failed.\n",
+        to);
 }
 
 static void print_help(const struct cay_command *c, FILE *to)

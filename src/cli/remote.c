@@ -11,6 +11,8 @@ const struct cay_option cay_remote_table[] = {
      .help = "the server", .variable = "CAY_URL", .otherwise = "http://127.0.0.1:3000"},
     {CAY_OPTION_STRING, "token", offsetof(struct cay_remote_options, token),
      .help = "sent to the server as Bearer", .variable = "CAY_TOKEN", .unspoken = true},
+    {CAY_OPTION_STRING, "ca", offsetof(struct cay_remote_options, ca), .arg = "FILE",
+     .help = "certificates to trust on https; by default the system's", .variable = "CAY_CA"},
     {CAY_OPTION_FLAG, "json", offsetof(struct cay_remote_options, json),
      .help = "print the server's answer as it came"},
     CAY_OPTION_END,
@@ -28,7 +30,10 @@ const char *cay_remote_file(struct cay_arena *a, const void *values)
 int cay_remote_open(struct cay_cli *cli, struct cay_error *err)
 {
     const struct cay_remote_options *o = cli->options;
-    return cay_client_new(o->url, o->token, &cli->client, err);
+    int r = cay_client_new(o->url, o->token, &cli->client, err);
+    if (r == 0 && o->ca)
+        cay_client_trust(cli->client, o->ca);
+    return r;
 }
 
 const char *cay_remote_quote(struct cay_arena *a, const char *word)

@@ -47,6 +47,12 @@ const struct cay_option cay_serve_table[] = {
     {CAY_OPTION_STRING, "jwt-claim", AT(config.jwt_claim), .arg = "NAME",
      .help = "which of its claims names the account", .variable = "CAY_JWT_CLAIM",
      .otherwise = "sub"},
+    {CAY_OPTION_STRING, "tls-cert", AT(config.tls_cert), .arg = "FILE",
+     .help = "speak TLS with this certificate and those that sign it (PEM); read again at SIGHUP",
+     .variable = "CAY_TLS_CERT"},
+    {CAY_OPTION_STRING, "tls-key", AT(config.tls_key), .arg = "FILE",
+     .help = "its private key (PEM), which only root need be able to read",
+     .variable = "CAY_TLS_KEY"},
     {CAY_OPTION_STRING, "docker-host", AT(config.docker_host), .arg = "URL",
      .help = "the Docker Engine, for that provider", .variable = "CAY_DOCKER_HOST"},
     {CAY_OPTION_STRING, "user", AT(config.user), .arg = "NAME",
@@ -147,6 +153,8 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
     r = check_jwt(o, err);
     if (r < 0)
         return r;
+    if (!cfg->tls_cert != !cfg->tls_key)
+        return cay_fail(err, CAY_ERR_INVALID, "--tls-cert and --tls-key need each other");
     if (!loopback && strcmp(cfg->auth, "off") == 0)
         return cay_fail(err, CAY_ERR_INVALID,
                         "will not listen on %s without authentication: anyone who reaches it could "
@@ -187,6 +195,7 @@ static int serve(struct cay_cli *cli, struct cay_error *err)
         return 0;
     }
     o.config.data_fd = o.config.listen_fd = o.config.admin_fd = -1;
+    o.config.tls_fd = o.config.tls_news_fd = -1;
     int r = cay_serve_check(&o, geteuid() == 0, err);
     if (r == 0 && o.jwt_key)
         r = read_jwt_key(&o, &cli->arena, err);
@@ -199,7 +208,9 @@ const struct cay_command cay_command_serve = {
     .summary = "run the server",
     .notes = "An option stands over its variable, that over its key in the file, that over the "
              "default.\n"
-             "SIGTERM ends the server; sandboxes stay, and are there again at its next start.",
+             "SIGTERM ends the server; sandboxes stay, and are there again at its next start. "
+             "Under TLS\n"
+             "SIGHUP takes a new certificate for those who connect from then on.",
     .options = cay_serve_table,
     .size = sizeof(struct cay_serve_options),
     .file = config_file,

@@ -23,7 +23,7 @@
 struct talk {
     struct cay_cli *cli;
     struct cay_talk what;
-    int fd; /* -1: not connected */
+    struct cay_wire wire;
     struct cay_ws decoder;
     struct cay_buf in, out;
     char execution[CAY_ID_SIZE];
@@ -257,7 +257,7 @@ static int take_frames(struct talk *t, struct cay_error *err)
 
 static int receive(struct talk *t, struct cay_error *err)
 {
-    ssize_t n = recv(t->fd, cay_buf_room(&t->in, PIECE), PIECE, MSG_DONTWAIT);
+    ssize_t n = cay_wire_recv(&t->wire, cay_buf_room(&t->in, PIECE), PIECE);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n <= 0)
@@ -270,7 +270,8 @@ static int receive(struct talk *t, struct cay_error *err)
 static int flush(struct talk *t, struct cay_error *err)
 {
     while (t->out.len > 0) {
-        ssize_t n = send(t->fd, t->out.data, t->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        struct iovec iov = {t->out.data, t->out.len};
+        ssize_t n = cay_wire_send(&t->wire, &iov, 1);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -308,7 +309,7 @@ static int connect_to(struct talk *t, struct cay_error *err)
     cay_ws_done(&t->decoder);
     t->decoder = (struct cay_ws){.unmasked = true};
     t->in.len = t->out.len = 0;
-    int r = cay_client_upgrade(t->cli->client, path, &answer, &t->fd, &t->in, err);
+    int r = cay_client_upgrade(t->cli->client, path, &answer, &t->wire, &t->in, err);
     if (r == 0 && answer.status != 101)
         r = cay_remote_check(t->cli, &answer, err);
     if (r < 0)
@@ -327,25 +328,26 @@ static int converse(struct talk *t, struct cay_error *err)
     while (r == 0 && !t->ended) {
         bool listen = !t->input_over && t->out.len < UNSENT_MAX;
         struct pollfd fds[] = {
-            {.fd = t->fd, .events = (short)(POLLIN | (t->out.len ? POLLOUT : 0))},
+            {.fd = t->wire.fd, .events = (short)(POLLIN | (t->out.len ? POLLOUT : 0))},
             {.fd = t->cli->signal_fd, .events = POLLIN},
             {.fd = listen ? STDIN_FILENO : -1, .events = POLLIN},
         };
         int64_t left = t->heard_ms + SILENCE_MS - cay_clock_mono_ms();
-        if (poll(fds, CAY_COUNT(fds), left > 0 ? (int)left : 0) == 0)
+        bool more = t->wire.more;
+        if (poll(fds, CAY_COUNT(fds), left > 0 && !more ? (int)left : 0) == 0 && !more)
             return lost(err);
         if (fds[1].revents)
             pass_signal(t, cay_follow_signal(t->cli));
         if (fds[2].revents)
             read_input(t);
         r = flush(t, err);
-        if (r == 0 && fds[0].revents && !t->ended)
+        if (r == 0 && (fds[0].revents || more) && !t->ended)
             r = receive(t, err);
     }
     struct cay_error ignored; /* last words: what cannot be sent any more is not missed */
-    if (t->fd >= 0 && t->out.len > 0)
+    if (t->wire.fd >= 0 && t->out.len > 0)
         (void)flush(t, &ignored);
-    cay_close_fd(&t->fd);
+    cay_wire_close(&t->wire);
     return r;
 }
 
@@ -381,7 +383,7 @@ static int stay(struct talk *t, struct cay_error *err)
 
 int cay_talk(struct cay_cli *cli, const struct cay_talk *what, struct cay_error *err)
 {
-    struct talk t = {.cli = cli, .what = *what, .fd = -1, .output_fd = STDOUT_FILENO};
+    struct talk t = {.cli = cli, .what = *what, .wire.fd = -1, .output_fd = STDOUT_FILENO};
     if (what->execution)
         cay_str_copy(t.execution, sizeof t.execution, what->execution);
     if (what->execution && !what->replay)

@@ -91,10 +91,9 @@ static size_t write_fixed(const struct cay_conn *c, const struct cay_resp *resp,
 
 bool cay_answer_put(struct cay_conn *c, struct iovec *iov, size_t count)
 {
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
     ssize_t n = 0;
     if (cay_conn_pending(c) == 0)
-        n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+        n = cay_wire_send(&c->wire, iov, count);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
         return false;
     size_t sent = n > 0 ? (size_t)n : 0;

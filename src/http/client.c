@@ -7,6 +7,8 @@
 #include "http/client.h"
 #include "base/clock.h"
 #include "base/str.h"
+#include "http/tls.h"
+#include "http/url.h"
 #include "http/websocket.h"
 #include <ctype.h>
 #include <errno.h>
@@ -17,7 +19,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -25,10 +26,12 @@
 #define PIECE (256 * 1024) /* of a body that comes in pieces */
 
 struct cay_client {
-    char host[256], port[8], authority[272], base[256];
-    char *token;   /* or NULL */
-    char *account; /* on whose behalf, by the operator's socket; or NULL */
-    int fd;        /* -1: not connected */
+    struct cay_url url;
+    char *ca;               /* whom to trust, a file; NULL: the system's */
+    struct ssl_ctx_st *tls; /* made with the first connection under TLS */
+    char *token;            /* or NULL */
+    char *account;          /* on whose behalf, by the operator's socket; or NULL */
+    struct cay_wire wire;
     int interrupt_fd;
     bool reused; /* the connection has carried an answer before */
     struct cay_reply reply;
@@ -44,67 +47,16 @@ struct call {
     bool cut; /* before the body's end: the connection is of no more use */
 };
 
-static bool is_plain(const char *s)
-{
-    for (; *s; s++)
-        if ((unsigned char)*s <= 0x20 || (unsigned char)*s >= 0x7f)
-            return false;
-    return true;
-}
-
-static bool is_port(const char *s, size_t len)
-{
-    unsigned n = 0;
-    for (size_t i = 0; i < len; i++) {
-        if (i >= 5 || s[i] < '0' || s[i] > '9')
-            return false;
-        n = n * 10 + (unsigned)(s[i] - '0');
-    }
-    return n > 0 && n <= 65535;
-}
-
-static int parse_url(struct cay_client *c, const char *url, struct cay_error *err)
-{
-    if (strncasecmp(url, "https://", 8) == 0)
-        return cay_fail(err, CAY_ERR_UNSUPPORTED, "this build speaks plain http only, not %s", url);
-    if (strncasecmp(url, "http://", 7) != 0 || !is_plain(url))
-        return cay_fail(err, CAY_ERR_INVALID, "%s is no URL like http://127.0.0.1:3000", url);
-    const char *host = url + 7;
-    size_t auth_len = strcspn(host, "/?#");
-    const char *path = host + auth_len;
-    bool bracket = host[0] == '[';
-    size_t host_len = bracket ? strcspn(host, "]") + 1 : strcspn(host, ":/?#");
-    const char *rest = host_len <= auth_len ? host + host_len : "@";
-    size_t port_len = host_len <= auth_len ? auth_len - host_len : 0;
-    bool has_port = port_len > 0;
-
-    if (memchr(host, '@', auth_len) || host_len > auth_len || host_len == 0 || host_len > 255 ||
-        (has_port && (rest[0] != ':' || !is_port(rest + 1, port_len - 1))) ||
-        strlen(path) >= sizeof c->base || strpbrk(path, "?#"))
-        return cay_fail(err, CAY_ERR_INVALID, "%s is no URL like http://127.0.0.1:3000", url);
-
-    size_t trim = bracket ? 1 : 0;
-    (void)snprintf(c->host, sizeof c->host, "%.*s", (int)(host_len - 2 * trim), host + trim);
-    (void)snprintf(c->port, sizeof c->port, "%.*s", has_port ? (int)port_len - 1 : 2,
-                   has_port ? rest + 1 : "80");
-    (void)snprintf(c->authority, sizeof c->authority, "%.*s", (int)auth_len, host);
-    size_t path_len = strlen(path);
-    while (path_len && path[path_len - 1] == '/')
-        path_len--;
-    (void)snprintf(c->base, sizeof c->base, "%.*s", (int)path_len, path);
-    return 0;
-}
-
 int cay_client_new(const char *url, const char *token, struct cay_client **out,
                    struct cay_error *err)
 {
     struct cay_client *c = calloc(1, sizeof *c);
     if (!c)
         abort();
-    c->fd = c->interrupt_fd = -1;
-    int r = parse_url(c, url, err);
+    c->wire.fd = c->interrupt_fd = -1;
+    int r = cay_url_parse(url, &c->url, err);
     if (r >= 0 && token && *token) {
-        if (is_plain(token))
+        if (cay_url_is_plain(token))
             c->token = strdup(token);
         else
             r = cay_fail(err, CAY_ERR_INVALID, "the token holds characters that no token has");
@@ -121,7 +73,9 @@ void cay_client_free(struct cay_client *c)
 {
     if (!c)
         return;
-    cay_close_fd(&c->fd);
+    cay_wire_close(&c->wire);
+    cay_tls_free(c->tls);
+    free(c->ca);
     free(c->token);
     free(c->account);
     free(c);
@@ -129,10 +83,16 @@ void cay_client_free(struct cay_client *c)
 
 int cay_client_act_for(struct cay_client *c, const char *account, struct cay_error *err)
 {
-    if (!is_plain(account))
+    if (!cay_url_is_plain(account))
         return cay_fail(err, CAY_ERR_INVALID, "%s is no account", account);
     c->account = strdup(account);
     return 0;
+}
+
+void cay_client_trust(struct cay_client *c, const char *ca)
+{
+    free(c->ca);
+    c->ca = strdup(ca);
 }
 
 void cay_client_interrupt_on(struct cay_client *c, int fd)
@@ -142,10 +102,10 @@ void cay_client_interrupt_on(struct cay_client *c, int fd)
 
 void cay_client_use_fd(struct cay_client *c, int fd)
 {
-    cay_close_fd(&c->fd);
+    cay_wire_close(&c->wire);
     int flags = fcntl(fd, F_GETFL);
     (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* only a closed one fails: seen at first use */
-    c->fd = fd;
+    c->wire.fd = fd;
     c->reused = false;
 }
 
@@ -175,8 +135,17 @@ static int wait_ready(const struct cay_client *c, int fd, short events, int64_t 
             return 0;
         if (left <= 0)
             return cay_fail(err, CAY_ERR_TIMEOUT, "the server at %s gave no answer in time",
-                            c->authority);
+                            c->url.authority);
     }
+}
+
+/* Nothing has to be waited for: only whether the user has had enough. */
+static int look_up(const struct cay_client *c, struct cay_error *err)
+{
+    struct pollfd fd = {.fd = c->interrupt_fd, .events = POLLIN};
+    if (c->interrupt_fd >= 0 && poll(&fd, 1, 0) > 0)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "INTERRUPTED", "interrupted");
+    return 0;
 }
 
 static int connect_one(struct cay_client *c, const struct addrinfo *ai, int64_t until_ms,
@@ -208,9 +177,35 @@ static int no_server(const struct cay_client *c, const char *why, struct cay_err
     char cause[sizeof err->cause];
     (void)snprintf(cause, sizeof cause, "%s", why);
     cause[0] = (char)tolower((unsigned char)cause[0]); /* the C library's begin in upper case */
-    int r = cay_fail_as(err, CAY_ERR_UNAVAILABLE, "NO_SERVER", "no server at http://%s%s",
-                        c->authority, c->base);
+    int r = cay_fail_as(err, CAY_ERR_UNAVAILABLE, "NO_SERVER", "no server at %s://%s%s",
+                        cay_url_scheme(&c->url), c->url.authority, c->url.base);
     (void)snprintf(err->cause, sizeof err->cause, "%s", cause);
+    return r;
+}
+
+/* The handshake; a server that cannot prove who it is gets nothing of ours. */
+static int greet(struct cay_client *c, int64_t until_ms, struct cay_error *err)
+{
+    int r = c->tls ? 0 : cay_tls_client(c->ca, &c->tls, err);
+    if (r == 0)
+        r = cay_tls_connect(c->tls, c->url.host, &c->wire, err);
+    while (r == 0 && cay_wire_greet(&c->wire) < 0) {
+        const char *why = cay_tls_distrust(&c->wire);
+        if (errno == EAGAIN)
+            r = wait_ready(c, c->wire.fd, cay_wire_wants(&c->wire), CAY_CLIENT_CONNECT_MS, until_ms,
+                           err);
+        else if (why)
+            r = cay_fail_as(err, CAY_ERR_FORBIDDEN, "NOT_TRUSTED",
+                            "the certificate of https://%s is not trusted: %s; name one that is "
+                            "with --ca FILE or CAY_CA",
+                            c->url.authority, why);
+        else
+            r = cay_fail_as(err, CAY_ERR_PROVIDER, "NO_TLS",
+                            "the server at %s does not speak TLS as we do; is it http://?",
+                            c->url.authority);
+    }
+    if (r < 0)
+        cay_wire_close(&c->wire);
     return r;
 }
 
@@ -219,16 +214,16 @@ static int connect_any(struct cay_client *c, int64_t until_ms, struct cay_error 
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     struct cay_error last = {0};
-    int r = getaddrinfo(c->host, c->port, &hints, &list);
+    int r = getaddrinfo(c->url.host, c->url.port, &hints, &list);
     if (r != 0)
         return no_server(c, gai_strerror(r), err);
     r = CAY_ERR_UNAVAILABLE;
     for (struct addrinfo *ai = list; ai && r < 0 && last.code != CAY_ERR_CONFLICT; ai = ai->ai_next)
-        r = connect_one(c, ai, until_ms, &c->fd, &last);
+        r = connect_one(c, ai, until_ms, &c->wire.fd, &last);
     freeaddrinfo(list);
     if (r >= 0) {
         c->reused = false;
-        return 0;
+        return c->url.tls ? greet(c, until_ms, err) : 0;
     }
     if (last.code == CAY_ERR_CONFLICT) {
         *err = last;
@@ -239,25 +234,24 @@ static int connect_any(struct cay_client *c, int64_t until_ms, struct cay_error 
 
 /* A connection that the server closed, or on which bytes wait that nobody asked for, is of no use.
  */
-static bool still_good(const struct cay_client *c)
+static bool still_good(struct cay_client *c)
 {
-    char byte;
-    ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t n = cay_wire_peek(&c->wire);
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
 static int lost(const struct cay_client *c, struct cay_error *err)
 {
-    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, LOST, "the connection to http://%s broke",
-                       c->authority);
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, LOST, "the connection to %s://%s broke",
+                       cay_url_scheme(&c->url), c->url.authority);
 }
 
-/* These two are all that touches the wire: TLS takes their place on https. */
 static int wire_write(struct call *call, const char *data, size_t len, struct cay_error *err)
 {
     struct cay_client *c = call->c;
     while (len) {
-        ssize_t n = send(c->fd, data, len, MSG_NOSIGNAL);
+        struct iovec iov = {(void *)(uintptr_t)data, len};
+        ssize_t n = cay_wire_send(&c->wire, &iov, 1);
         if (n > 0) {
             data += n;
             len -= (size_t)n;
@@ -267,7 +261,7 @@ static int wire_write(struct call *call, const char *data, size_t len, struct ca
             continue;
         if (n < 0 && errno != EAGAIN)
             return lost(c, err);
-        int r = wait_ready(c, c->fd, POLLOUT, call->idle_ms, call->req->until_ms, err);
+        int r = wait_ready(c, c->wire.fd, POLLOUT, call->idle_ms, call->req->until_ms, err);
         if (r < 0)
             return r;
     }
@@ -279,10 +273,12 @@ static int wire_read(struct call *call, char *data, size_t size, size_t *len_out
 {
     struct cay_client *c = call->c;
     for (;;) {
-        int r = wait_ready(c, c->fd, POLLIN, call->idle_ms, call->req->until_ms, err);
+        int r = c->wire.more
+                    ? look_up(c, err)
+                    : wait_ready(c, c->wire.fd, POLLIN, call->idle_ms, call->req->until_ms, err);
         if (r < 0)
             return r;
-        ssize_t n = recv(c->fd, data, size, MSG_DONTWAIT);
+        ssize_t n = cay_wire_recv(&c->wire, data, size);
         if (n > 0) {
             *len_out = (size_t)n;
             return 0;
@@ -310,15 +306,14 @@ static int send_pieces(struct call *call, struct cay_error *err)
     if (!piece)
         abort();
     for (size_t len = 1; len > 0;) {
-        char byte;
-        if (recv(call->c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+        if (cay_wire_peek(&call->c->wire) > 0) {
             call->cut = true;
             return 0;
         }
         int r = call->req->more(call->req->arg, piece, PIECE, &len, err);
         if (r == 0)
             r = send_piece(call, piece, len, err);
-        if (r == CAY_ERR_UNAVAILABLE && recv(call->c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+        if (r == CAY_ERR_UNAVAILABLE && cay_wire_peek(&call->c->wire) > 0) {
             call->cut = true; /* it answered and went */
             return 0;
         }
@@ -334,10 +329,11 @@ static int send_request(struct call *call, struct cay_error *err)
     struct cay_client *c = call->c;
     CAY_AUTO_BUF struct cay_buf out = {0};
 
-    if (!is_plain(req->path) || (req->last_event_id && !is_plain(req->last_event_id)))
+    if (!cay_url_is_plain(req->path) ||
+        (req->last_event_id && !cay_url_is_plain(req->last_event_id)))
         return cay_fail(err, CAY_ERR_INVALID, "the request's path holds what no path may hold");
     cay_buf_addf(&out, "%s %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/%s\r\nAccept: %s\r\n",
-                 req->method, c->base, req->path, c->authority, CAY_VERSION,
+                 req->method, c->url.base, req->path, c->url.authority, CAY_VERSION,
                  req->accept ? req->accept : "application/json");
     if (c->token)
         cay_buf_addf(&out, "Authorization: Bearer %s\r\n", c->token);
@@ -405,16 +401,16 @@ static int call_once(struct call *call, struct cay_error *err)
 {
     struct cay_client *c = call->c;
     int r = 0;
-    if (c->fd >= 0 && c->reused && !still_good(c))
-        cay_close_fd(&c->fd);
-    if (c->fd < 0)
+    if (c->wire.fd >= 0 && c->reused && !still_good(c))
+        cay_wire_close(&c->wire);
+    if (c->wire.fd < 0)
         r = connect_any(c, call->req->until_ms, err);
     if (r >= 0)
         r = send_request(call, err);
     if (r >= 0)
         r = read_answer(call, err);
     if (r < 0 || call->cut || !c->reply.keep_alive)
-        cay_close_fd(&c->fd);
+        cay_wire_close(&c->wire);
     return r;
 }
 
@@ -426,12 +422,12 @@ static int send_upgrade(struct call *call, const char *key, struct cay_error *er
 {
     const struct cay_client *c = call->c;
     CAY_AUTO_BUF struct cay_buf out = {0};
-    if (!is_plain(call->req->path))
+    if (!cay_url_is_plain(call->req->path))
         return cay_fail(err, CAY_ERR_INVALID, "the request's path holds what no path may hold");
     cay_buf_addf(&out,
                  "GET %s%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: cay/%s\r\nUpgrade: websocket\r\n"
                  "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: %s\r\n",
-                 c->base, call->req->path, c->authority, CAY_VERSION, key);
+                 c->url.base, call->req->path, c->url.authority, CAY_VERSION, key);
     if (c->token)
         cay_buf_addf(&out, "Authorization: Bearer %s\r\n", c->token);
     cay_buf_adds(&out, "\r\n");
@@ -484,8 +480,15 @@ static int read_refusal(struct call *call, const struct cay_buf *in, struct cay_
     return r;
 }
 
+static struct cay_wire take_wire(struct cay_client *c)
+{
+    struct cay_wire taken = c->wire;
+    c->wire = (struct cay_wire){.fd = -1};
+    return taken;
+}
+
 int cay_client_upgrade(struct cay_client *c, const char *path, struct cay_client_answer *out,
-                       int *fd_out, struct cay_buf *more, struct cay_error *err)
+                       struct cay_wire *wire_out, struct cay_buf *more, struct cay_error *err)
 {
     const struct cay_client_request req = {.method = "GET", .path = path};
     struct cay_client_answer answer = {0};
@@ -497,7 +500,7 @@ int cay_client_upgrade(struct cay_client *c, const char *path, struct cay_client
     if (getrandom(nonce, sizeof nonce, 0) < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a key");
     key[cay_str_base64(nonce, sizeof nonce, key)] = 0;
-    cay_close_fd(&c->fd);
+    cay_wire_close(&c->wire);
     int r = connect_any(c, 0, err);
     if (r == 0)
         r = send_upgrade(&call, key, err);
@@ -508,13 +511,13 @@ int cay_client_upgrade(struct cay_client *c, const char *path, struct cay_client
         if (!is_accepted(in.data, head_len, key))
             r = cay_fail_as(err, CAY_ERR_PROVIDER, "BAD_ANSWER", "the answer is no WebSocket's");
         else
-            *fd_out = cay_take_fd(&c->fd);
+            *wire_out = take_wire(c);
         cay_buf_add(more, in.data + head_len, in.len - head_len);
     } else if (r == 0) {
         r = read_refusal(&call, &in, err);
         answer.status = c->reply.status;
     }
-    cay_close_fd(&c->fd);
+    cay_wire_close(&c->wire);
     cay_buf_addc(&answer.body, 0);
     answer.body.len--;
     if (r < 0)
@@ -530,7 +533,7 @@ int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
     struct cay_client_answer answer = {0};
     struct call call = {.c = c, .req = req, .out = &answer};
     call.idle_ms = req->idle_ms ? req->idle_ms : CAY_CLIENT_IDLE_MS;
-    bool again = c->fd >= 0 && c->reused && strcmp(req->method, "POST") != 0 && !req->more;
+    bool again = c->wire.fd >= 0 && c->reused && strcmp(req->method, "POST") != 0 && !req->more;
 
     struct cay_error first = {0};
     int r = call_once(&call, &first);

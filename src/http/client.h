@@ -5,11 +5,14 @@
  * ("CONNECTION_LOST"), CAY_ERR_TIMEOUT when it was silent too long or the deadline passed,
  * CAY_ERR_CONFLICT "INTERRUPTED" when the interrupt descriptor became readable, CAY_ERR_PROVIDER
  * when the answer breaks the rules, CAY_ERR_TOO_LARGE when it is larger than asked for. An answer
- * with an error status is no failure here: look at its status. */
+ * with an error status is no failure here: look at its status. On https CAY_ERR_FORBIDDEN
+ * "NOT_TRUSTED" when the server is not who it should be, CAY_ERR_PROVIDER "NO_TLS" when it does not
+ * speak it. */
 #pragma once
 #include "base/buf.h"
 #include "base/error.h"
 #include "http/reply.h"
+#include "http/wire.h"
 
 #define CAY_CLIENT_CONNECT_MS 5000
 #define CAY_CLIENT_IDLE_MS 120000
@@ -43,10 +46,13 @@ struct cay_client_answer {
     struct cay_buf body; /* terminated; empty when on_data took it */
 };
 
-/* url: http://HOST[:PORT][/PATH]; token may be NULL. Does not connect yet. */
+/* url: http[s]://HOST[:PORT][/PATH]; token may be NULL. Does not connect yet. */
 int cay_client_new(const char *url, const char *token, struct cay_client **out,
                    struct cay_error *err);
 void cay_client_free(struct cay_client *c);
+/* Whom to trust on https: those signed by a certificate in this file, instead of by the system's.
+ */
+void cay_client_trust(struct cay_client *c, const char *ca);
 /* A wait for the server ends when this descriptor becomes readable; borrowed; -1 none. */
 void cay_client_interrupt_on(struct cay_client *c, int fd);
 /* The account on whose behalf the operator asks, by his socket. */
@@ -55,10 +61,11 @@ int cay_client_act_for(struct cay_client *c, const char *account, struct cay_err
 void cay_client_use_fd(struct cay_client *c, int fd);
 int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
                     struct cay_client_answer *out, struct cay_error *err);
-/* Asks for a WebSocket at path, on a connection of its own. Status 101: *fd_out is that connection,
- * non-blocking, and `more` has what came behind the answer. Any other status: as of a call. */
+/* Asks for a WebSocket at path, on a connection of its own. Status 101: *wire_out is that
+ * connection, the caller's from then on, and `more` has what came behind the answer. Any other
+ * status: as of a call. */
 int cay_client_upgrade(struct cay_client *c, const char *path, struct cay_client_answer *out,
-                       int *fd_out, struct cay_buf *more, struct cay_error *err);
+                       struct cay_wire *wire_out, struct cay_buf *more, struct cay_error *err);
 void cay_client_answer_done(struct cay_client_answer *answer);
 
 #define CAY_AUTO_ANSWER CAY_CLEANUP(cay_client_answer_done)

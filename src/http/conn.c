@@ -19,8 +19,12 @@ void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_
     int yes = 1;
     if (!c)
         abort();
-    *c = (struct cay_conn){.fd = fd, .far_fd = -1, .next = s->conns};
+    *c = (struct cay_conn){.wire.fd = fd, .far_fd = -1, .next = s->conns};
     c->deadline_ms = s->now_ms + s->times.idle_ms;
+    if (s->tls && !is_local) {
+        c->phase = CAY_PHASE_GREET;
+        c->deadline_ms = s->now_ms + s->times.head_ms; /* for all of the handshake */
+    }
     cay_str_copy(c->peer, sizeof c->peer, peer);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes); /* a unix socket has none */
     if (is_local) {
@@ -51,7 +55,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
     cay_pump_end(s, c);
     cay_far_forget(s, c);
     cay_socket_free(c);
-    (void)close(c->fd);
+    cay_wire_close(&c->wire);
     cay_buf_done(&c->in);
     cay_buf_done(&c->out);
     c->in_at = c->out_at = 0;
@@ -77,14 +81,14 @@ bool cay_conn_is_held(struct cay_conn *c)
 
 bool cay_conn_is_idle(const struct cay_conn *c)
 {
-    return c->phase == CAY_PHASE_HEAD && c->in_at == c->in.len;
+    return c->phase == CAY_PHASE_GREET || (c->phase == CAY_PHASE_HEAD && c->in_at == c->in.len);
 }
 
 bool cay_conn_flush(struct cay_http_server *s, struct cay_conn *c)
 {
     while (cay_conn_pending(c) > 0) {
-        ssize_t n =
-            send(c->fd, c->out.data + c->out_at, cay_conn_pending(c), MSG_NOSIGNAL | MSG_DONTWAIT);
+        struct iovec iov = {c->out.data + c->out_at, cay_conn_pending(c)};
+        ssize_t n = cay_wire_send(&c->wire, &iov, 1);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -105,7 +109,7 @@ bool cay_conn_flush(struct cay_http_server *s, struct cay_conn *c)
  * stop sending. So the sending side is shut first, and the rest read for a moment. */
 static void linger(struct cay_http_server *s, struct cay_conn *c)
 {
-    (void)shutdown(c->fd, SHUT_WR);
+    cay_wire_shut(&c->wire);
     cay_buf_done(&c->in);
     c->in_at = 0;
     c->phase = CAY_PHASE_LINGER;
@@ -116,7 +120,7 @@ static void linger(struct cay_http_server *s, struct cay_conn *c)
 static void read_away(struct cay_http_server *s, struct cay_conn *c)
 {
     for (;;) {
-        ssize_t n = recv(c->fd, s->scratch, CAY_HTTP_SCRATCH, MSG_DONTWAIT);
+        ssize_t n = cay_wire_recv(&c->wire, s->scratch, CAY_HTTP_SCRATCH);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EAGAIN)
@@ -167,6 +171,7 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
     req->arena = &c->arena;
     req->method = req->path = req->query = req->host = req->body = "";
     req->peer = c->peer;
+    req->is_tls = !cay_wire_is_plain(&c->wire);
     req->is_local = c->is_local;
     req->uid = c->uid;
     req->core = s->app.core;
@@ -205,13 +210,14 @@ void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct
 /* Only now may the rest of the loop's round forget this connection: a worker may have it. */
 void cay_conn_dispatch(struct cay_http_server *s, struct cay_conn *c)
 {
-    c->deadline_ms = 0;
+    if (c->phase != CAY_PHASE_GREET)
+        c->deadline_ms = 0;
     atomic_store(&c->hold, CAY_HOLD_WORKER);
     if (cay_workers_give(&s->workers, c))
         return;
     struct cay_error err;
     atomic_store(&c->hold, CAY_HOLD_LOOP);
-    if (c->phase == CAY_PHASE_SOCKET) {
+    if (c->phase == CAY_PHASE_SOCKET || c->phase == CAY_PHASE_GREET) {
         cay_conn_close(s, c);
         return;
     }
@@ -219,22 +225,23 @@ void cay_conn_dispatch(struct cay_http_server *s, struct cay_conn *c)
     cay_conn_refuse(s, c, &err);
 }
 
-void cay_conn_go_on(struct cay_conn *c)
+void cay_conn_go_on(struct cay_http_server *s, struct cay_conn *c)
 {
     static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-    ssize_t n = send(c->fd, go_on, sizeof go_on - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)n; /* a client that is gone shows in the next read, a full socket at the deadline */
+    struct iovec iov = {(void *)(uintptr_t)go_on, sizeof go_on - 1};
+    c->moved_ms = s->now_ms;
+    (void)cay_answer_put(c, &iov, 1); /* a client that is gone shows in the next read */
 }
 
 /* 100 Continue promises that the body is wanted; for a path nobody serves it is not. */
-static bool wants_body(struct cay_conn *c, const struct cay_route *route)
+static bool wants_body(struct cay_http_server *s, struct cay_conn *c, const struct cay_route *route)
 {
     if (!route) {
         c->keep_alive = false;
         c->unread = true;
         return false;
     }
-    cay_conn_go_on(c);
+    cay_conn_go_on(s, c);
     return true;
 }
 
@@ -269,7 +276,7 @@ static void begin_body(struct cay_http_server *s, struct cay_conn *c, const stru
         cay_conn_refuse(s, c, &err);
         return;
     }
-    if (!has_body || (head->expects && !wants_body(c, route)))
+    if (!has_body || (head->expects && !wants_body(s, c, route)))
         c->phase = CAY_PHASE_WHOLE;
 }
 
@@ -371,7 +378,7 @@ static void consume_kept(struct cay_http_server *s, struct cay_conn *c)
 /* One recv, and what becomes of it. False when there is nothing more to read for now. */
 static bool read_once(struct cay_http_server *s, struct cay_conn *c)
 {
-    ssize_t n = recv(c->fd, s->scratch, CAY_HTTP_SCRATCH, MSG_DONTWAIT);
+    ssize_t n = cay_wire_recv(&c->wire, s->scratch, CAY_HTTP_SCRATCH);
     if (n < 0 && errno == EINTR)
         return true;
     if (n < 0 && errno == EAGAIN) {
@@ -382,7 +389,7 @@ static bool read_once(struct cay_http_server *s, struct cay_conn *c)
         cay_conn_close(s, c);
         return false;
     }
-    bool more = n == CAY_HTTP_SCRATCH || c->unread;
+    bool more = n == CAY_HTTP_SCRATCH || c->unread || c->wire.more;
     if (c->in_at < c->in.len) {
         cay_buf_drop(&c->in, c->in_at);
         c->in_at = 0;
@@ -411,6 +418,9 @@ void cay_conn_read(struct cay_http_server *s, struct cay_conn *c)
 void cay_conn_resume(struct cay_http_server *s, struct cay_conn *c)
 {
     switch (c->phase) {
+    case CAY_PHASE_GREET:
+        cay_greet(s, c);
+        break;
     case CAY_PHASE_HEAD:
     case CAY_PHASE_BODY:
     case CAY_PHASE_WHOLE:

@@ -11,6 +11,7 @@
 #include "http/parse.h"
 #include "http/router.h"
 #include "http/server.h"
+#include "http/tls.h"
 #include "http/websocket.h"
 #include <pthread.h>
 #include <semaphore.h>
@@ -27,7 +28,8 @@ enum cay_hold {
 };
 
 enum cay_phase {
-    CAY_PHASE_HEAD, /* idle, or a head is coming */
+    CAY_PHASE_HEAD,  /* idle, or a head is coming */
+    CAY_PHASE_GREET, /* before that, under TLS: the handshake */
     CAY_PHASE_BODY,
     CAY_PHASE_WHOLE, /* a request for the workers */
     CAY_PHASE_WRITE, /* the rest of an answer */
@@ -68,8 +70,9 @@ struct cay_talk {
 struct cay_conn {
     atomic_int hold;
     enum cay_phase phase;
-    int fd;
+    struct cay_wire wire;
     bool unread;     /* the socket may have bytes or an end that no event will tell again */
+    bool heard;      /* GREET: the first byte came, and is TLS */
     bool closed;     /* only memory is left, until the end of the loop's round */
     bool queued;     /* on the ready list */
     bool keep_alive; /* of the request under way, as are the next four */
@@ -148,11 +151,13 @@ struct cay_http_server {
     atomic_int stops; /* calls of cay_http_stop */
     int listen_fd;    /* borrowed */
     int local_fd;     /* the same; 0: none */
+    int news_fd;      /* the same: where new certificates come from */
     int epoll_fd, event_fd, inotify_fd;
     pthread_mutex_t back_lock;
     struct cay_conn *back_first, *back_last; /* from the workers */
 
     /* the loop's alone */
+    struct ssl_ctx_st *tls;          /* NULL: plain */
     struct cay_conn *conns, *oldest; /* the newest first */
     size_t conn_count, conn_max;
     struct cay_conn *ready_first, *ready_last; /* streams to pump in the next round */
@@ -182,9 +187,14 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c);
 /* Answers an error that the loop itself found, and ends the connection: what follows on it could
  * be anything. */
 void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err);
-void cay_conn_go_on(struct cay_conn *c);   /* 100 Continue */
-bool cay_conn_is_held(struct cay_conn *c); /* by the loop */
+void cay_conn_go_on(struct cay_http_server *s, struct cay_conn *c); /* 100 Continue */
+bool cay_conn_is_held(struct cay_conn *c);                          /* by the loop */
 bool cay_conn_is_idle(const struct cay_conn *c);
+
+/* greet.c: the beginning of a connection under TLS. */
+void cay_greet(struct cay_http_server *s, struct cay_conn *c);
+enum cay_phase cay_greet_work(struct cay_http_server *s, struct cay_conn *c); /* on a worker */
+void cay_greet_renew(struct cay_http_server *s); /* a new certificate, for those who come now */
 
 /* answer.c: on whichever thread holds the connection. */
 void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const struct cay_error *err,

@@ -104,8 +104,8 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
             cay_pump(s, c);
         return;
     }
-    if (events & EPOLLRDHUP)
-        c->unread = true; /* no other event tells of the end */
+    if (events & EPOLLRDHUP || c->phase == CAY_PHASE_GREET)
+        c->unread = true; /* no other event tells of the end, or of what the handshake needs */
     if (c->phase == CAY_PHASE_WRITE || c->phase == CAY_PHASE_RECEIVE)
         c->unread |= events & EPOLLIN;
     cay_conn_resume(s, c);
@@ -247,6 +247,8 @@ static void handle(struct cay_http_server *s, const struct epoll_event *ev)
         accept_some(s, s->local_fd);
     else if (ev->data.ptr == &s->event_fd)
         take_back(s);
+    else if (ev->data.ptr == &s->news_fd)
+        cay_greet_renew(s);
     else if (ev->data.ptr == &s->inotify_fd)
         cay_watch_read(s);
     else

@@ -104,13 +104,13 @@ static void finish(struct cay_http_server *s, struct cay_conn *c)
 static bool can_move(const struct cay_conn *c)
 {
     return c->phase == CAY_PHASE_STREAM && c->raw && c->stream->is_pipe && c->stream->ops->move &&
-           cay_conn_pending(c) == 0;
+           cay_conn_pending(c) == 0 && cay_wire_is_plain(&c->wire);
 }
 
 static enum cay_pull pull(struct cay_http_server *s, struct cay_conn *c)
 {
     bool moves = can_move(c);
-    enum cay_pull got = moves ? c->stream->ops->move(c->stream, c->fd) : CAY_PULL_WAIT;
+    enum cay_pull got = moves ? c->stream->ops->move(c->stream, c->wire.fd) : CAY_PULL_WAIT;
     if (got != CAY_PULL_WAIT)
         return got;
     s->pulled.len = 0;
@@ -189,7 +189,7 @@ void cay_pump(struct cay_http_server *s, struct cay_conn *c)
 /* The event came while a worker had the connection. */
 static bool is_gone(const struct cay_conn *c)
 {
-    struct pollfd gone = {.fd = c->fd, .events = POLLRDHUP};
+    struct pollfd gone = {.fd = c->wire.fd, .events = POLLRDHUP};
     return poll(&gone, 1, 0) > 0 && (gone.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
@@ -217,7 +217,7 @@ void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c)
     }
     /* A reader that does not read must not fill the kernel's memory instead of ours. */
     if (c->phase != CAY_PHASE_DEFER)
-        (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+        (void)setsockopt(c->wire.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     cay_pump(s, c);
 }
 

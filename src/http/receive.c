@@ -27,7 +27,7 @@ void cay_receive_begin(struct cay_http_server *s, struct cay_conn *c)
         return;
     }
     if (c->expects && !u->whole)
-        cay_conn_go_on(c);
+        cay_conn_go_on(s, c);
     cay_receive(s, c);
 }
 
@@ -115,7 +115,7 @@ static bool move(struct cay_http_server *s, struct cay_conn *c)
 {
     struct cay_upload *u = c->upload;
     size_t want = c->left < CAY_HTTP_MOVE ? (size_t)c->left : CAY_HTTP_MOVE;
-    ssize_t n = splice(c->fd, NULL, u->to.sink_fd, NULL, want, SPLICE_F_NONBLOCK);
+    ssize_t n = splice(c->wire.fd, NULL, u->to.sink_fd, NULL, want, SPLICE_F_NONBLOCK);
     if (n <= 0)
         return false;
     c->left -= (uint64_t)n;
@@ -137,10 +137,10 @@ static bool take_more(struct cay_http_server *s, struct cay_conn *c)
         return take_kept(s, c);
     if (!c->unread)
         return false;
-    bool moves = !c->chunked && c->left >= CAY_HTTP_SCRATCH;
+    bool moves = !c->chunked && c->left >= CAY_HTTP_SCRATCH && cay_wire_is_plain(&c->wire);
     if (moves && move(s, c))
         return true;
-    ssize_t n = recv(c->fd, s->scratch, moves ? SIP : CAY_HTTP_SCRATCH, MSG_DONTWAIT);
+    ssize_t n = cay_wire_recv(&c->wire, s->scratch, moves ? SIP : CAY_HTTP_SCRATCH);
     if (n < 0 && errno == EINTR)
         return true;
     if (n < 0 && errno == EAGAIN) {

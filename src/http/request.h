@@ -47,7 +47,8 @@ struct cay_req {
     const char *query; /* as it came; "" when none */
     const char *host;
     const char *peer; /* the client's address, without port */
-    bool is_local;    /* it came by the unix socket, from a process of this user: */
+    bool is_tls;
+    bool is_local; /* it came by the unix socket, from a process of this user: */
     unsigned uid;
     struct cay_pairs headers; /* names in lower case; doubled ones joined by ", " */
     struct cay_pairs params;  /* of the route's pattern, percent-decoded once */

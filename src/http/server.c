@@ -63,6 +63,8 @@ static int open_loop(struct cay_http_server *s, struct cay_error *err)
     int r = listen_on(s, &s->listen_fd, err);
     if (r == 0 && s->local_fd > 0)
         r = listen_on(s, &s->local_fd, err);
+    if (r == 0 && s->news_fd > 0)
+        r = add(s, &s->news_fd, EPOLLIN, err);
     if (r == 0)
         r = add(s, &s->event_fd, EPOLLIN, err);
     if (r == 0)
@@ -79,6 +81,7 @@ int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_
     *s = (struct cay_http_server){.app = *app, .times = default_times, .listen_fd = listen_fd};
     s->epoll_fd = s->event_fd = s->inotify_fd = -1;
     s->local_fd = app->local_fd;
+    s->news_fd = app->news_fd;
     s->conn_max = CAY_HTTP_CONNECTIONS;
     s->workers.waiting_max = CAY_HTTP_QUEUE;
     s->scratch = malloc(CAY_HTTP_SCRATCH);
@@ -89,6 +92,8 @@ int cay_http_new(const struct cay_http_app *app, int listen_fd, struct cay_http_
     if (getrandom(&s->ids, sizeof s->ids, 0) < 0)
         s->ids = (uintptr_t)s; /* request ids must differ, they need not be secret */
     int r = cay_router_new(app->tables, &s->router, err);
+    if (r == 0 && app->tls_fd > 0)
+        r = cay_tls_server_from(app->tls_fd, &s->tls, err);
     if (r == 0)
         r = open_loop(s, err);
     if (r < 0) {
@@ -126,6 +131,7 @@ void cay_http_free(struct cay_http_server *s)
     cay_workers_stop(&s->workers);
     free_conns(s);
     cay_router_free(s->router);
+    cay_tls_free(s->tls);
     cay_buf_done(&s->pulled);
     free(s->timers.at);
     cay_close_fd(&s->inotify_fd);

@@ -18,6 +18,10 @@ struct cay_http_app {
     /* After the answer is decided: the request log. On any thread. */
     void (*done)(const struct cay_req *req, int status, int64_t took_us);
     int workers;
+    /* A certificate with its key (see cay_tls_server_from), borrowed: what comes to listen_fd is
+     * under TLS. 0: it is plain. */
+    int tls_fd;
+    int news_fd;  /* a seqpacket socket by which others like it come later; borrowed; 0: none */
     int local_fd; /* a unix socket to listen on as well, borrowed; 0: none. See cay_req.is_local */
 };
 

@@ -135,7 +135,7 @@ static bool fill(struct cay_http_server *s, struct cay_conn *c)
             cay_buf_done(&c->in);
         return false;
     }
-    ssize_t n = recv(c->fd, cay_buf_room(&c->in, READ_SIZE), READ_SIZE, MSG_DONTWAIT);
+    ssize_t n = cay_wire_recv(&c->wire, cay_buf_room(&c->in, READ_SIZE), READ_SIZE);
     if (n < 0 && errno == EINTR)
         return true;
     if (n < 0 && errno == EAGAIN) {

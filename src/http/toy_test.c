@@ -335,6 +335,11 @@ static void listen_anywhere(struct toy *t)
 
 void toy_init(struct toy *t, int workers)
 {
+    toy_init_tls(t, workers, 0, 0);
+}
+
+void toy_init_tls(struct toy *t, int workers, int tls_fd, int news_fd)
+{
     char path[128];
     struct cay_error err;
     *t = (struct toy){.result = -1};
@@ -349,6 +354,8 @@ void toy_init(struct toy *t, int workers)
     atomic_store(&logged, 0);
     struct cay_http_app app = {.tables = tables, .before = before, .error = error, .done = done};
     app.workers = workers;
+    app.tls_fd = tls_fd;
+    app.news_fd = news_fd;
     CHECK_EQ("new", cay_http_new(&app, t->listen_fd, &t->server, &err), 0);
     t->server->times.tick_ms = 20;
 }

@@ -16,6 +16,7 @@ struct toy {
 /* /tick?N ticks N times, with a worker's help each time; /tick?0 lasts in there like /hold.
  * Times are the server's to change before toy_start. /hold waits until toy_release. */
 void toy_init(struct toy *t, int workers);
+void toy_init_tls(struct toy *t, int workers, int tls_fd, int news_fd);
 void toy_start(struct toy *t);
 void toy_stop(struct toy *t);
 void toy_append(struct toy *t, const char *text);

@@ -195,6 +195,10 @@ static void work(struct cay_http_server *s, struct cay_conn *c)
         give_back(s, c, CAY_PHASE_CLOSE);
         return;
     }
+    if (c->phase == CAY_PHASE_GREET) {
+        give_back(s, c, cay_greet_work(s, c));
+        return;
+    }
     if (c->working) {
         c->stream->ops->work(c->stream);
         give_back(s, c, c->phase);

@@ -13,18 +13,21 @@ struct cay_config {
     const char *user;                                  /* whom the server runs as */
     const char *auth;                                  /* "off", "keys", "jwt" */
     const char *jwt_issuer, *jwt_audience, *jwt_claim; /* who signs, for whom, which is the name */
-    const char *jwt_key;     /* what verifies a JWT: a secret, or a public key as PEM */
-    const char *docker_host; /* URL of a Docker Engine; NULL is its usual socket */
-    int64_t rate_limit;      /* requests; 0 is off */
+    const char *jwt_key;            /* what verifies a JWT: a secret, or a public key as PEM */
+    const char *tls_cert, *tls_key; /* files; NULL: plain HTTP */
+    const char *docker_host;        /* URL of a Docker Engine; NULL is its usual socket */
+    int64_t rate_limit;             /* requests; 0 is off */
     int64_t rate_seconds;
     int64_t log_head_bytes, log_tail_bytes; /* kept of each execution */
 
     /* What the supervisor opened before it forked. */
     int data_fd;                     /* the data directory */
     int listen_fd;                   /* the port */
+    int tls_fd;                      /* certificate and key, from those files; 0: none */
+    int tls_news_fd;                 /* where later ones come from; 0: none */
     int admin_fd;                    /* DATA/run/admin.sock, listening; 0: none */
     unsigned server_uid, server_gid; /* whom it drops to; the engine answers nobody else */
     bool closing;                    /* `cay down`: nothing new is made */
     bool announce;                   /* say `ready URL` on stdout when requests are taken */
-    char url[80];                    /* http://ADDR:PORT as it is bound */
+    char url[80];                    /* http[s]://ADDR:PORT as it is bound */
 };

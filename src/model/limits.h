@@ -144,6 +144,7 @@
 #define CAY_HTTP_SLOW_BYTES (60 * CAY_KIB) /* so much, or it is cut */
 #define CAY_HTTP_SINK_MS 60000             /* a streamed body's taker that takes nothing */
 #define CAY_HTTP_DRAIN_MS 10000
+#define CAY_TLS_PEM_MAX (256 * CAY_KIB) /* of a certificate with those that sign it; of its key */
 
 /* WebSocket */
 #define CAY_WS_TEXT_MAX (16 * CAY_KIB)    /* of one message of text, which is control */

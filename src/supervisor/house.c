@@ -266,8 +266,8 @@ int cay_port_open(struct cay_config *cfg, struct cay_error *err)
     (void)getnameinfo((struct sockaddr *)&bound, len, host, sizeof host, service, sizeof service,
                       NI_NUMERICHOST | NI_NUMERICSERV);
     bool six = strchr(host, ':') != NULL;
-    snprintf(cfg->url, sizeof cfg->url, "http://%s%.48s%s:%s", six ? "[" : "", host, six ? "]" : "",
-             service);
+    snprintf(cfg->url, sizeof cfg->url, "%s://%s%.48s%s:%s", cfg->tls_cert ? "https" : "http",
+             six ? "[" : "", host, six ? "]" : "", service);
     cfg->listen_fd = cay_take_fd(&fd);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "supervisor/certificate.h"
 #include "supervisor/house.h"
 #include <errno.h>
 #include <grp.h>
@@ -34,6 +35,7 @@ struct keeper {
     struct cay_house house;
     pid_t self, engine, server; /* 0: not there */
     int64_t engine_began_ms, server_began_ms;
+    int news_fd; /* where the server hears of a new certificate; -1: none */
     sigset_t signals;
 };
 
@@ -47,6 +49,7 @@ static void begin_child(struct keeper *k, const char *name, const char *who)
     if (getppid() != k->self)
         _exit(1); /* it died before that took effect */
     cay_close_fd(&k->house.run_fd);
+    cay_close_fd(&k->news_fd);
     cay_log_init(who);
 }
 
@@ -56,6 +59,7 @@ static void CAY_NORETURN run_engine(struct keeper *k)
     begin_child(k, "cay-engine", "engine");
     cay_close_fd(&k->cfg->listen_fd);
     cay_close_fd(&k->cfg->admin_fd);
+    cay_close_fd(&k->cfg->tls_fd);
     _exit(cay_engine_run(k->cfg, sock));
 }
 
@@ -106,10 +110,24 @@ static void start_engine(struct keeper *k)
     k->engine_began_ms = cay_clock_mono_ms();
 }
 
+/* Without one a server keeps the certificate that it began with. */
+static void open_news(struct keeper *k)
+{
+    int pair[2];
+    cay_close_fd(&k->news_fd);
+    if (k->cfg->tls_fd < 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+        return;
+    k->news_fd = pair[0];
+    k->cfg->tls_news_fd = pair[1];
+}
+
 static void start_server(struct keeper *k)
 {
+    open_news(k);
     k->server = start(k, run_server, "server");
     k->server_began_ms = cay_clock_mono_ms();
+    cay_close_fd(&k->cfg->tls_news_fd);
     k->cfg->announce = false; /* the address is said once */
 }
 
@@ -168,6 +186,23 @@ static void start_missing(struct keeper *k)
         start_server(k);
 }
 
+/* SIGHUP: for those who connect from now on. What cannot be used changes nothing. */
+static void renew_certificate(struct keeper *k)
+{
+    struct cay_error err;
+    int fd;
+    if (cay_certificate_read(k->cfg, &fd, &err) < 0) {
+        cay_log_error(&err, "the certificate is not renewed; the old one stays");
+        return;
+    }
+    cay_close_fd(&k->cfg->tls_fd);
+    k->cfg->tls_fd = fd; /* for servers that are started later */
+    if (k->news_fd >= 0 && cay_packet_send(k->news_fd, "1", 1, NULL, 0, &fd, 1) < 0)
+        cay_log_warn("the server could not be told of its new certificate: %s", strerror(errno));
+    else
+        cay_log_info("the certificate is renewed");
+}
+
 /* SIGTERM: the server drains and ends with 0; sandboxes stay. A second one does not wait. */
 static int watch(struct keeper *k)
 {
@@ -186,6 +221,10 @@ static int watch(struct keeper *k)
                 break;
             continue;
         }
+        if (si.si_signo == SIGHUP) {
+            renew_certificate(k);
+            continue;
+        }
         if (++terms > 1 || k->server == 0)
             break;
         drained_ms = cay_clock_mono_ms() + DRAIN_MS;
@@ -199,14 +238,18 @@ static int watch(struct keeper *k)
 static int open_keeper(struct keeper *k, struct cay_config *cfg, struct cay_error *err)
 {
     struct rlimit files;
-    *k = (struct keeper){.cfg = cfg, .self = getpid()};
+    *k = (struct keeper){.cfg = cfg, .self = getpid(), .news_fd = -1};
     int r = cay_house_open(&k->house, cfg, LOCK_WAIT_MS, err);
+    if (r == 0 && cfg->tls_cert)
+        r = cay_certificate_read(cfg, &cfg->tls_fd, err);
     if (r < 0)
         return r;
     sigemptyset(&k->signals);
     sigaddset(&k->signals, SIGCHLD);
     sigaddset(&k->signals, SIGTERM);
     sigaddset(&k->signals, SIGINT);
+    if (cfg->tls_cert)
+        sigaddset(&k->signals, SIGHUP); /* else it ends us, as when a terminal goes */
     sigprocmask(SIG_BLOCK, &k->signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     (void)getrlimit(RLIMIT_NOFILE, &files);
@@ -269,6 +312,7 @@ int cay_supervisor_down(const char *data_dir)
     struct keeper k;
     struct cay_config cfg = {
         .data = data_dir, .data_fd = -1, .listen_fd = -1, .admin_fd = -1, .closing = true};
+    cfg.tls_fd = cfg.tls_news_fd = -1;
 
     cay_log_init("supervisor");
     int pid = cay_house_read_pid(data_dir, "supervisor");
@@ -279,7 +323,7 @@ int cay_supervisor_down(const char *data_dir)
                                    : 0;
     if (r == 0) {
         /* Whoever holds the lock is asked to go first; nobody does: nothing was running. */
-        k = (struct keeper){.cfg = &cfg, .self = getpid()};
+        k = (struct keeper){.cfg = &cfg, .self = getpid(), .news_fd = -1};
         r = cay_house_open(&k.house, &cfg, 0, &err);
         if (r == CAY_ERR_CONFLICT && pid > 0) {
             cay_house_close(&k.house);

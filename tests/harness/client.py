@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import socket
+import ssl
 from urllib.parse import urlencode, urlsplit
 
 from harness.wait import stretch
@@ -104,14 +105,17 @@ class Stream:
 
 
 class Client:
-    def __init__(self, url, timeout=TIMEOUT_S, token=None):
+    def __init__(self, url, timeout=TIMEOUT_S, token=None, ca=None):
         self.token = token
+        self.tls = ssl.create_default_context(cafile=ca) if url.startswith("https:") else None
         parts = urlsplit(url)
         self.host, self.port = parts.hostname, parts.port
         self.timeout = stretch(timeout)
         self.conn = None
 
     def connect(self):
+        if self.tls:
+            return http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout, context=self.tls)
         return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
 
     def close(self):
@@ -185,7 +189,8 @@ class Client:
         return self.stream(method, path, body, query, headers, "application/x-ndjson", timeout)
 
     def socket(self, timeout=None):
-        return socket.create_connection((self.host, self.port), stretch(timeout) if timeout else self.timeout)
+        plain = socket.create_connection((self.host, self.port), stretch(timeout) if timeout else self.timeout)
+        return self.tls.wrap_socket(plain, server_hostname=self.host) if self.tls else plain
 
     def raw(self, data, timeout=15):
         """Sends bytes and returns all that comes until the server closes. HOST stands for our own."""

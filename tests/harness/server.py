@@ -32,7 +32,8 @@ class NotReady(AssertionError):
 
 
 class Server:
-    def __init__(self, *args, data=None, env=None, rate_limit="off"):
+    def __init__(self, *args, data=None, env=None, rate_limit="off", ca=None):
+        self.ca = ca  # whom clients trust, where it speaks TLS
         self.namespaces_before = leaks.net_namespaces()
         self.owns_data = data is None
         self.data = str(data) if data else tempfile.mkdtemp(prefix="cay-test-", dir=os.environ.get("TMPDIR", "/tmp"))
@@ -73,16 +74,16 @@ class Server:
         self.stdout = []
         for line in process.stdout:
             self.stdout.append(line.rstrip("\n"))
-            if line.startswith("ready http://"):
+            if line.startswith("ready http"):
                 self.url = line.split()[1]
                 # A restart takes the same port, so that clients find it again.
-                self.listen = self.url.removeprefix("http://")
+                self.listen = self.url.partition("://")[2]
                 ready.set()
         process.stdout.close()
         ready.set()
 
     def client(self, **options):
-        return Client(self.url, **options)
+        return Client(self.url, ca=self.ca, **options)
 
     def stop(self, timeout=STOP_S):
         """SIGTERM; the exit status."""

@@ -394,7 +394,8 @@ static int auth_token(struct cay_req *req, struct cay_resp *resp, struct cay_err
                                    err);
     if (r < 0)
         return r;
-    const char *gateway = cay_arena_printf(req->arena, "http://%s/gateway", req->host);
+    const char *gateway =
+        cay_arena_printf(req->arena, "%s://%s/gateway", req->is_tls ? "https" : "http", req->host);
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_resp_header(resp, "Cache-Control", "no-store");
     cay_jw_object(w, NULL);
