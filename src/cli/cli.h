@@ -46,12 +46,12 @@ struct cay_command {
 
 extern const struct cay_option cay_remote_table[];
 extern const struct cay_command cay_command_cp, cay_command_files, cay_command_serve,
-    cay_command_down, cay_command_run, cay_command_create, cay_command_ls, cay_command_inspect,
-    cay_command_exec, cay_command_shell, cay_command_attach, cay_command_ps, cay_command_kill,
-    cay_command_logs, cay_command_stop, cay_command_start, cay_command_pause, cay_command_resume,
-    cay_command_rm, cay_command_update, cay_command_stats, cay_command_version, cay_command_doctor,
-    cay_command_top, cay_command_batch, cay_command_fork, cay_command_snapshot,
-    cay_command_snapshots, cay_command_volumes;
+    cay_command_down, cay_command_backup, cay_command_restore, cay_command_run, cay_command_create,
+    cay_command_ls, cay_command_inspect, cay_command_exec, cay_command_shell, cay_command_attach,
+    cay_command_ps, cay_command_kill, cay_command_logs, cay_command_stop, cay_command_start,
+    cay_command_pause, cay_command_resume, cay_command_rm, cay_command_update, cay_command_stats,
+    cay_command_version, cay_command_doctor, cay_command_top, cay_command_batch, cay_command_fork,
+    cay_command_snapshot, cay_command_snapshots, cay_command_volumes;
 extern const struct cay_command cay_command_account, cay_command_key, cay_command_team,
     cay_command_quota;
 

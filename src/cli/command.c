@@ -41,6 +41,8 @@ static const struct cay_command *const commands[] = {
     &cay_command_quota,
     &cay_command_serve,
     &cay_command_down,
+    &cay_command_backup,
+    &cay_command_restore,
     &cay_command_doctor,
     &cay_command_version,
 };

@@ -68,7 +68,7 @@ static void adopt_in(struct cay_dispatcher *d, int dir_fd)
 
 void cay_adopt_all(struct cay_dispatcher *d)
 {
-    cay_trees_clear(&d->engine);
+    cay_trees_clear(&d->engine, CAY_TREE_NEW);
     adopt_in(d, d->engine.records_fd);
     adopt_in(d, d->engine.files_fd); /* what is there without a record */
     if (d->box_count)

@@ -44,6 +44,13 @@ static void close_client(struct cay_dispatcher *d, struct cay_client *c)
     cay_dispatcher_unwatch(d, &c->source);
     cay_close_fd(&c->source.fd);
     c->used = false;
+    if (d->backup.active && d->backup.client == (int)(c - d->clients))
+        cay_backup_end(d);
+}
+
+void cay_dispatcher_drop(struct cay_dispatcher *d, int client)
+{
+    close_client(d, &d->clients[client]);
 }
 
 void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
@@ -267,6 +274,13 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         free(p);
         cay_boxes_destroy_all(d);
         return;
+    case CAY_ENGINE_BACKUP:
+    case CAY_ENGINE_BACKUP_HOLD:
+    case CAY_ENGINE_BACKUP_GO:
+    case CAY_ENGINE_BACKUP_TAKE:
+    case CAY_ENGINE_BACKUP_FREE:
+        cay_backup_take(d, p);
+        return;
     default:
         cay_boxes_take(d, p);
     }
@@ -333,6 +347,7 @@ static void tick(struct cay_dispatcher *d)
     int64_t now = cay_clock_mono_ms();
     cay_jobs_tick(d, now);
     cay_boxes_tick(d, now);
+    cay_backup_tick(d, now);
     cay_trash_tick(d);
     cay_care_tick(d, now);
     if (d->down_client >= 0 && d->box_count == 0 && d->trash_pid <= 0) {

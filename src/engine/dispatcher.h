@@ -8,6 +8,7 @@
  *   kept.c        snapshots and volumes, and what is made of another's files
  *   connect.c     the way to pid 1
  *   socket.c      sockets inside
+ *   backup.c      trees that stand still until they are copied
  *   adopt.c       finding at start what an earlier engine left
  *   trash.c       the child that removes trees
  *   care.c        the child that grows the disk */
@@ -64,6 +65,7 @@ struct cay_box {
     int stop_fd;                     /* to pid 1, while it stops */
     struct cay_box *from;            /* whose files its job takes */
     unsigned held;                   /* so many jobs of others take this one's */
+    bool backup;                     /* a backup holds it: counted in `held` as well */
     struct cay_engine_copied copied; /* how it began, as long as we remember */
     struct cay_box *next;
 };
@@ -78,6 +80,17 @@ struct cay_spawner {
 struct cay_reaped {
     pid_t pid;
     int status;
+};
+
+struct cay_backup {
+    bool active;     /* somebody makes one */
+    bool standstill; /* no job begins */
+    bool rubbish;    /* copies are to be removed */
+    bool clearing;   /* a child removes them */
+    int client;
+    unsigned held;             /* trees */
+    int64_t last_ms;           /* when he asked for something */
+    struct cay_pending *waits; /* for the standstill */
 };
 
 struct cay_dispatcher {
@@ -99,9 +112,10 @@ struct cay_dispatcher {
     struct cay_reaped early[64];     /* children that died before we knew whose they were */
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
-    int down_client;         /* waits until nothing is left; -1 none */
-    bool adopted;            /* what an earlier engine left is known */
-    bool open;               /* clients are let in */
+    struct cay_backup backup;
+    int down_client; /* waits until nothing is left; -1 none */
+    bool adopted;    /* what an earlier engine left is known */
+    bool open;       /* clients are let in */
     bool stop;
 };
 
@@ -113,6 +127,7 @@ void cay_dispatcher_unwatch(struct cay_dispatcher *d, struct cay_source *s);
 /* Sends the answer to whoever asked, if still there, and frees p. */
 void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
                            const struct cay_error *err, const void *data, size_t len, int fd);
+void cay_dispatcher_drop(struct cay_dispatcher *d, int client); /* its connection ends */
 void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entry *e);
 
 /* boxes.c */
@@ -169,12 +184,22 @@ void cay_jobs_add(struct cay_dispatcher *d, struct cay_box *box, enum cay_job_op
 void cay_jobs_pump(struct cay_dispatcher *d);
 void cay_jobs_spawner_ready(struct cay_dispatcher *d, struct cay_spawner *s);
 void cay_jobs_berth_ready(struct cay_dispatcher *d);
+bool cay_jobs_busy(const struct cay_dispatcher *d);            /* a job is being done */
 bool cay_jobs_coming_up(const struct cay_dispatcher *d);       /* a create or start is being done */
 bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of ours */
 void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms);
 
 /* care.c */
 void cay_care_tick(struct cay_dispatcher *d, int64_t now_ms);
+
+/* backup.c */
+void cay_backup_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request of one */
+void cay_backup_look(struct cay_dispatcher *d); /* does everything stand still by now? */
+void cay_backup_end(struct cay_dispatcher *d);  /* its client has gone */
+void cay_backup_tick(struct cay_dispatcher *d, int64_t now_ms);
+void cay_backup_let_go(struct cay_dispatcher *d, struct cay_box *box);
+bool cay_backup_is_copy(const struct cay_box *box);
+bool cay_backup_clears(const struct cay_dispatcher *d); /* copies may be removed now */
 
 /* adopt.c */
 void cay_adopt_all(struct cay_dispatcher *d);

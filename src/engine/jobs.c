@@ -145,7 +145,9 @@ static bool may_copy(const struct cay_dispatcher *d)
 
 static bool must_wait(const struct cay_dispatcher *d, const struct cay_box *box)
 {
-    return (needs_berth(box) && d->berth_count == 0) || (copies(box) && !may_copy(d));
+    bool of_backup = box->backup || (box->from && box->from->backup);
+    return (of_backup && !cay_backup_is_copy(box)) || (needs_berth(box) && d->berth_count == 0) ||
+           (copies(box) && !may_copy(d));
 }
 
 /* The first job that can be done now: it passes those that wait for a berth, or for their turn to
@@ -193,7 +195,8 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
 
 void cay_jobs_pump(struct cay_dispatcher *d)
 {
-    for (int i = 0; d->first_job && i < d->spawner_count; i++) {
+    cay_backup_look(d);
+    for (int i = 0; d->first_job && !d->backup.standstill && i < d->spawner_count; i++) {
         struct cay_spawner *s = &d->spawners[i];
         struct cay_box *box = s->box || s->pid <= 0 ? NULL : take_job(d);
         if (box)
@@ -264,6 +267,14 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         cay_jobs_pump(d);
 }
 
+bool cay_jobs_busy(const struct cay_dispatcher *d)
+{
+    for (int i = 0; i < d->spawner_count; i++)
+        if (d->spawners[i].box)
+            return true;
+    return false;
+}
+
 bool cay_jobs_coming_up(const struct cay_dispatcher *d)
 {
     for (int i = 0; i < d->spawner_count; i++)
@@ -313,6 +324,7 @@ bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
     }
     if (pid == d->trash_pid) {
         d->trash_pid = 0;
+        d->backup.clearing = false;
         return true;
     }
     return false;

@@ -96,6 +96,8 @@ void cay_kept_release(struct cay_dispatcher *d, struct cay_box *made)
         return;
     made->from = NULL;
     from->held--;
+    if (cay_backup_is_copy(made))
+        cay_backup_let_go(d, from);
     d->trash_wanted = true;
     /* Whoever copied it file by file may have died before he let it go on. */
     if (d->engine.disk.fd < 0 && from->record.running && !from->record.paused && from->held == 0)

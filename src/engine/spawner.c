@@ -250,7 +250,9 @@ static int run(struct cay_engine *engine, const struct cay_job *job, const struc
     case CAY_JOB_THAW:
         return cay_cgroup_freeze(&engine->cgroups, rq->id, job->op == CAY_JOB_FREEZE, err);
     case CAY_JOB_SNAPSHOT:
-        return cay_tree_copy(engine, rq->other, rq->id, 0, &reply->copied, err);
+        return rq->id[0] == *CAY_TREE_BACKUP
+                   ? cay_tree_backup(engine, rq->other, rq->id, &reply->copied, err)
+                   : cay_tree_copy(engine, rq->other, rq->id, 0, &reply->copied, err);
     case CAY_JOB_LIMIT:
         return change_limits(engine, rq, err);
     case CAY_JOB_UNDO:

@@ -118,11 +118,13 @@ static void empty_old(const struct cay_engine *engine, const char *id)
     CAY_AUTO_FD int again = openat(engine->trash_fd, id, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 }
 
-static void CAY_NORETURN empty(const struct cay_engine *engine)
+static void CAY_NORETURN empty(const struct cay_engine *engine, bool backups)
 {
     (void)prctl(PR_SET_NAME, "cay-trash");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, 10); /* never at the cost of those who wait */
+    if (backups)
+        cay_trees_clear(engine, CAY_TREE_NEW CAY_TREE_BACKUP);
     int fd = openat(engine->trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));) {
@@ -143,11 +145,15 @@ void cay_trash_tick(struct cay_dispatcher *d)
     if (!d->trash_wanted || d->trash_pid > 0)
         return;
     d->trash_wanted = false;
+    bool backups = cay_backup_clears(d);
     pid_t pid = fork();
     if (pid == 0)
-        empty(&d->engine);
-    if (pid < 0)
+        empty(&d->engine, backups);
+    if (pid < 0) {
         cay_log_warn("cannot fork to empty the trash: %s", strerror(errno));
-    else
+    } else {
         d->trash_pid = pid;
+        d->backup.clearing = backups;
+        d->backup.rubbish &= !backups;
+    }
 }

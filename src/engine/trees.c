@@ -62,13 +62,13 @@ static int throw_tree(const struct cay_engine *e, const char *name, struct cay_e
     return 0;
 }
 
-void cay_trees_clear(const struct cay_engine *e)
+void cay_trees_clear(const struct cay_engine *e, const char *prefix)
 {
     struct cay_error err;
     int fd = openat(e->files_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (strncmp(entry->d_name, CAY_TREE_NEW, strlen(CAY_TREE_NEW)) == 0 &&
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
             strlen(entry->d_name) < NAME_SIZE / 2 && throw_tree(e, entry->d_name, &err) < 0)
             cay_log_error(&err, "a copy that was never finished stays");
     if (dir)
@@ -106,12 +106,14 @@ static int write_inherited(const struct cay_engine *e, int dir, const char *from
     return cay_path_replace(dir, CAY_DISK_INHERITED, text, (size_t)len, 0600, err);
 }
 
-static int copy_image(int from, int to, struct cay_error *err)
+static int copy_note(int from, int to, const char *name, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     char *text;
-    int r = cay_path_read(from, "image", CAY_MAX_IMAGE_TEXT, &a, &text, NULL, err);
-    return r < 0 ? r : cay_path_replace(to, "image", text, strlen(text), 0600, err);
+    int r = cay_path_read(from, name, CAY_MAX_IMAGE_TEXT, &a, &text, NULL, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return 0; /* a volume has no image, and not every tree a volume */
+    return r < 0 ? r : cay_path_replace(to, name, text, strlen(text), 0600, err);
 }
 
 static int copy_upper(int from, int to, struct cay_engine_copied *copied, struct cay_error *err)
@@ -123,7 +125,9 @@ static int copy_upper(int from, int to, struct cay_engine_copied *copied, struct
     CAY_AUTO_FD int links = -1;
     if (upper < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open what is to be copied");
-    int r = copy_image(from, to, err);
+    int r = copy_note(from, to, "image", err);
+    if (r == 0)
+        r = copy_note(from, to, "volume", err);
     if (r == 0)
         r = cay_path_open_dir(to, "upper", 0755, &made, err);
     if (r == 0)
@@ -249,6 +253,23 @@ int cay_tree_copy(const struct cay_engine *e, const char *from_id, const char *i
         (void)throw_tree(e, name, &ignored);
     else
         *out = copied;
+    return r;
+}
+
+int cay_tree_backup(const struct cay_engine *e, const char *from_id, const char *id,
+                    struct cay_engine_copied *out, struct cay_error *err)
+{
+    char name[NAME_SIZE];
+    struct cay_error ignored; /* the caller has the error that matters */
+    CAY_AUTO_FD int from = open_tree_dir(e, from_id);
+    if (from < 0)
+        return cay_fail_errno(err, CAY_ERR_NOT_FOUND, "cannot open %s", from_id);
+    new_name(name, id);
+    int r = throw_tree(e, name, err);
+    if (r == 0)
+        r = fill(e, from_id, from, name, out, err);
+    if (r < 0)
+        (void)throw_tree(e, name, &ignored);
     return r;
 }
 

@@ -18,6 +18,9 @@
 
 #define CAY_TREE_NEW "new-"
 #define CAY_TREE_OLD "old"
+/* A copy for a backup is new-<id>, with this in place of the id's first letter, and never renamed.
+ */
+#define CAY_TREE_BACKUP "b"
 
 /* As `from` is now, which may be at work. `disk_bytes` is what it may have, or 0 for a snapshot,
  * which is on the disk when this returns. One that is there already is found.
@@ -35,5 +38,8 @@ int cay_tree_limit(const struct cay_engine *e, const char *id, uint64_t disk_byt
 int cay_tree_remove(const struct cay_engine *e, const char *id, const char *volume,
                     bool drop_volume, struct cay_error *err);
 int cay_tree_undo(const struct cay_engine *e, const char *id, struct cay_error *err); /* new-<id> */
-/* What an earlier engine did not finish. */
-void cay_trees_clear(const struct cay_engine *e);
+/* As `from` is now, for as long as a backup needs it. */
+int cay_tree_backup(const struct cay_engine *e, const char *from, const char *id,
+                    struct cay_engine_copied *out, struct cay_error *err);
+/* What an earlier engine did not finish: CAY_TREE_NEW; or of it only what was for a backup. */
+void cay_trees_clear(const struct cay_engine *e, const char *prefix);

@@ -192,6 +192,9 @@
 #define CAY_ENGINE_CALL_MS 20000
 #define CAY_FREEZE_MS 5000        /* until every process of a sandbox stands still */
 #define CAY_ENGINE_COPY_MS 300000 /* a snapshot or a fork that must copy every file */
+#define CAY_BACKUP_WAIT_MS 20000  /* for jobs under way, before a backup begins */
+#define CAY_BACKUP_QUIET_MS 60000 /* a backup that others wait for and that does nothing */
+#define CAY_BACKUP_MANIFEST_BYTES (8 * CAY_MIB)
 #define CAY_INIT_CALL_MS 5000
 #define CAY_INIT_CALLS 12     /* that may wait for one pid 1: of 32 workers */
 #define CAY_INIT_SLOW_MS 1000 /* from when on no others wait for their turn */

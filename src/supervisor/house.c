@@ -35,7 +35,7 @@ static int make_parents(const char *path, struct cay_error *err)
     return 0;
 }
 
-static void find_user(struct cay_config *cfg)
+void cay_house_find_user(struct cay_config *cfg)
 {
     uint64_t id;
     const char *name = cfg->user ? cfg->user : "cay";
@@ -177,7 +177,7 @@ int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
 {
     static const char *const servers[] = {"logs", "events", "audit"}; /* its own folders */
     *h = (struct cay_house){-1, -1, -1};
-    find_user(cfg);
+    cay_house_find_user(cfg);
     int r = open_data(cfg, err);
     if (r == 0)
         r = take_lock(h, cfg, wait_ms, err);

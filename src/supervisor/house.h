@@ -10,6 +10,8 @@ struct cay_house {
     int engine_fd; /* the engine's listening socket; outlives engines */
 };
 
+/* Whom the server runs as: cfg->server_uid and _gid, from cfg->user. */
+void cay_house_find_user(struct cay_config *cfg);
 /* Makes what is missing, takes the lock (waiting up to wait_ms for its holder to go), and fills
  * cfg->data_fd, cfg->server_uid and _gid. A held lock: CAY_ERR_CONFLICT, naming who has it. */
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,

@@ -341,3 +341,31 @@ int cay_supervisor_down(const char *data_dir)
         fprintf(stderr, "cay down: %s%s%s\n", err.msg, *err.cause ? ": " : "", err.cause);
     return r < 0;
 }
+
+/* ---- for a while ---- */
+
+int cay_supervisor_lend(const char *data_dir, int (*work)(void *arg, struct cay_error *err),
+                        void *arg, struct cay_error *err)
+{
+    struct keeper k;
+    char mark[PATH_MAX];
+    struct cay_config cfg = {
+        .data = data_dir, .data_fd = -1, .listen_fd = -1, .admin_fd = -1, .closing = true};
+    cay_log_init("supervisor");
+    snprintf(mark, sizeof mark, "%s/instance", data_dir);
+    if (access(mark, F_OK) < 0)
+        return cay_fail_errno(err, CAY_ERR_NOT_FOUND, "%s is no data directory of cay", data_dir);
+    k = (struct keeper){.cfg = &cfg, .self = getpid()};
+    int r = cay_house_open(&k.house, &cfg, 0, err);
+    if (r == CAY_ERR_CONFLICT) {
+        cay_house_close(&k.house);
+        return work(arg, err);
+    }
+    if (r < 0)
+        return r;
+    start_engine(&k);
+    r = work(arg, err);
+    end_child(k.engine, SIGTERM, 5000);
+    cay_house_close(&k.house);
+    return r;
+}
