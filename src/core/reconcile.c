@@ -194,7 +194,7 @@ static int mend_pause(struct cay_core *core, struct cay_sandbox *sb,
  * that ran. */
 static bool went_with_host(const struct cay_core *core, const struct cay_sandbox *sb)
 {
-    return !sb->answered && !sb->spec.persistent && sb->updated_at_ms < core->booted_at_ms;
+    return !sb->spec.persistent && sb->updated_at_ms < core->booted_at_ms;
 }
 
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
@@ -202,12 +202,14 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
 {
     if (is_being_deleted(sb))
         return cay_core_delete_held(core, sb, sb->death.reason, sb->death.message, err);
-    if (was_never_finished(sb) && went_with_host(core, sb))
+    if (was_never_finished(sb) && !sb->answered && went_with_host(core, sb))
         return cay_core_delete_held(core, sb, "host_restart", NULL, err);
     if (was_never_finished(sb))
         return cay_core_undo_create(core, sb, "the server ended before the sandbox was made", err);
     if (was_never_made(sb))
         return cay_provider_destroy(core->provider, sb->id, NULL, NULL, err);
+    if (!entry && is_up(sb) && went_with_host(core, sb)) /* so did the engine's record of it */
+        return cay_core_delete_held(core, sb, "host_restart", NULL, err);
     if (!entry)
         return mend_gone(core, sb, err);
     if (!entry->running) {

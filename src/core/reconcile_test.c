@@ -127,6 +127,22 @@ TEST(reconcile_takes_what_a_power_cut_left_for_terminated)
     fixture_close(&f);
 }
 
+/* The row said RUNNING already; what the engine wrote of it never reached the disk. */
+TEST(reconcile_knows_that_a_restart_took_what_is_gone)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("gone", cay_provider_destroy(f.provider, sb.id, NULL, NULL, &err), 0);
+    f.core->booted_at_ms = cay_clock_ms() + 1;
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    struct cay_sandbox now = row(&f, sb.id);
+    CHECK_EQ("terminated", now.state, CAY_TERMINATED);
+    CHECK_STR("why", now.death.reason, "host_restart");
+    fixture_close(&f);
+}
+
 TEST(reconcile_leaves_what_somebody_holds)
 {
     struct fixture f;

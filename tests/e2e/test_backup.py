@@ -154,7 +154,7 @@ def test_keys_and_offline(tmp_path):
         admin("account", "create", "anna")
         key = admin("key", "create", "--account", "anna").strip()
         client = server.client(token=key)
-        client.create("a", persistent=True)
+        made = client.create("a", persistent=True)
         token = client.post("/sandbox/a/auth-token").json()["token"]
         server.stop()
         backup(server, tmp_path / "file")
@@ -167,7 +167,7 @@ def test_keys_and_offline(tmp_path):
         client = again.client(token=key)
         assert client.names() == ["a"]
         assert client.post("/sandbox/a/start").status == 200
-        assert again.client(token=token).get("/sandbox/a").status == 200
+        assert again.client(token=token).get(f"/sandbox/{made['id']}").status == 200
         assert client.delete("/sandbox/a").status == 200
     shutil.rmtree(copy)
 
