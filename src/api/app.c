@@ -3,6 +3,7 @@
 #include "api/app.h"
 #include "api/auth.h"
 #include "api/dialect.h"
+#include "api/gateway/gateway.h"
 #include "api/guard.h"
 #include "api/metrics.h"
 #include "api/ratelimit.h"
@@ -40,14 +41,15 @@ static void add_number(struct cay_resp *resp, const char *name, int64_t value)
     cay_resp_header(resp, name, text);
 }
 
-/* Whose requests are counted together: a token's, wherever they come from; without one an
- * address's. */
+/* Whose requests are counted together: an address's, with each token that it shows. One that is
+ * none is no other token: guesses are counted together. */
 static const char *counted_as(const struct cay_req *req)
 {
     const struct cay_account *who = req->owner;
     if (!app.auth.on || !who)
         return req->peer;
-    return who->key_id ? who->key_id : who->only ? who->only : who->id;
+    const char *token = who->key_id ? who->key_id : who->only ? who->only : who->id;
+    return cay_arena_printf(req->arena, "%s %s", req->peer, token);
 }
 
 static int check_rate(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
@@ -98,6 +100,19 @@ static void done(const struct cay_req *req, int status, int64_t took_us)
     cay_records_request(req, status, took_us);
 }
 
+/* An error has the form of the dialect that was spoken, also where no route fits. */
+static void tell_error(const struct cay_req *req, const struct cay_error *err,
+                       struct cay_resp *resp)
+{
+    const struct cay_dialect *spoken = cay_app_dialects[0];
+    for (size_t i = 0; cay_app_dialects[i]; i++) {
+        size_t len = strlen(cay_app_dialects[i]->prefix);
+        if (strncmp(req->path, cay_app_dialects[i]->prefix, len) == 0 && req->path[len] == '/')
+            spoken = cay_app_dialects[i];
+    }
+    spoken->tell(req, err, resp);
+}
+
 /* One a line, so that additions do not collide. */
 /* clang-format off */
 const struct cay_route *const cay_app_tables[] = {
@@ -120,11 +135,14 @@ const struct cay_route *const cay_app_tables[] = {
     cay_v1_audit_routes,
     cay_metrics_routes,
     cay_v1_access_routes,
+    cay_v1_status_routes,
+    cay_gateway_routes,
     cay_openapi_routes,
     NULL,
 };
 const struct cay_dialect *const cay_app_dialects[] = {
     &cay_v1_dialect,
+    &cay_gateway_dialect,
     NULL,
 };
 /* clang-format on */
@@ -136,7 +154,7 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
         .tables = cay_app_tables,
         .core = core,
         .before = before,
-        .error = cay_api_error,
+        .error = tell_error,
         .done = done,
         .workers = WORKERS,
         .local_fd = cfg->admin_fd,

@@ -86,7 +86,12 @@ void cay_api_shape_error(struct cay_json_writer *w, const struct cay_error *err)
 
 void cay_api_error(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp)
 {
-    int status = cay_api_status(err);
+    cay_api_error_as(req, err, cay_api_status(err), resp);
+}
+
+void cay_api_error_as(const struct cay_req *req, const struct cay_error *err, int status,
+                      struct cay_resp *resp)
+{
     bool callers = err->code == CAY_ERR_UNSUPPORTED || err->code == CAY_ERR_CONFLICT;
     if (status >= 500 && !callers)
         cay_log_error(err, "%s %s failed, request %s", req->method, req->path, req->request_id);

@@ -36,6 +36,8 @@ struct cay_dialect {
     const char *prefix; /* of its patterns */
     const struct cay_schema *schemas;
     const char *error; /* which of them an error has */
+    /* Tells one in that form. */
+    void (*tell)(const struct cay_req *req, const struct cay_error *err, struct cay_resp *resp);
 };
 
 /* Whose the route is: the one with the longest prefix. */

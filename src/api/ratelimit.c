@@ -2,6 +2,7 @@
 /* A table of fixed size: when every place near an address's own is taken, the oldest window goes.
  */
 #include "api/ratelimit.h"
+#include "base/id.h"
 #include "base/str.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +11,8 @@
 #define NEAR 8
 
 struct cay_ratelimit_slot {
-    char who[46];
-    int64_t begun_ms; /* 0: free */
+    char who[46 + CAY_ID_SIZE]; /* an address, and whose token */
+    int64_t begun_ms;           /* 0: free */
     int64_t count;
 };
 

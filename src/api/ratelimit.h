@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* So many requests in so many seconds, by address, in fixed windows of the monotonic clock. */
+/* So many requests in so many seconds, by address and token, in fixed windows of the monotonic
+ * clock. */
 #pragma once
 #include <pthread.h>
 #include <stdbool.h>

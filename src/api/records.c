@@ -2,6 +2,7 @@
 /* Fields, and only those that hold no secret: of the query, which may carry tokens, nothing is
  * written, nor of headers and bodies. */
 #include "api/records.h"
+#include "api/dialect.h"
 #include "base/log.h"
 #include "core/service.h"
 #include <stdio.h>
@@ -9,12 +10,24 @@
 
 #define ACTION_MAX 128
 
+static bool is_gateway(const struct cay_route *route)
+{
+    return strncmp(route->pattern, CAY_GATEWAY_PATH, strlen(CAY_GATEWAY_PATH)) == 0;
+}
+
+/* Which parameter of the path is a sandbox, from 1 on; 0 none. */
+static size_t place_of_sandbox(const struct cay_route *route)
+{
+    if (!route)
+        return 0;
+    return strstr(route->pattern, "/sandbox/{id}") ? 1 : is_gateway(route) ? 2 : 0;
+}
+
 static const char *subject_of(const struct cay_req *req)
 {
     if (req->subject[0])
         return req->subject;
-    bool about_one = req->route && strstr(req->route->pattern, "/sandbox/{id}");
-    return about_one ? cay_req_param(req, "id") : NULL;
+    return place_of_sandbox(req->route) ? cay_req_param(req, "id") : NULL;
 }
 
 /* Reads that went well are for those who look closely; at twenty thousand a second nobody does. */
@@ -29,7 +42,9 @@ static bool is_audited(const struct cay_req *req)
     if (!req->route || !req->owner)
         return false;
     const char *pattern = req->route->pattern;
-    return strcmp(req->route->method, "GET") != 0 || strstr(pattern, "/files") ||
+    if (strcmp(req->route->method, "GET") != 0)
+        return req->route->scope != CAY_SCOPE_READ; /* some questions are too long for a query */
+    return strstr(pattern, "/files") || is_gateway(req->route) ||
            cay_str_ends(pattern, "/attach") || cay_str_ends(pattern, "/terminal");
 }
 
@@ -43,6 +58,23 @@ void cay_records_begin(struct cay_req *req)
     if (subject && !cay_id_is_sandbox(subject) &&
         cay_core_get(req->core, req->owner, subject, req->arena, &sb, &ignored) == 0)
         cay_str_copy(req->subject, sizeof req->subject, sb.id);
+}
+
+/* What is done through the gateway has the names that /api/v1 has for it. */
+static bool name_gateway(const struct cay_route *route, char *out, size_t size)
+{
+    static const struct {
+        const char *end, *action;
+    } known[] = {{"/exec", "sandbox.exec"},
+                 {"/upload", "sandbox.files.write"},
+                 {"/download", "sandbox.files.read"},
+                 {"/read-file", "sandbox.files.read"}};
+    for (size_t i = 0; i < CAY_COUNT(known) && is_gateway(route); i++)
+        if (cay_str_ends(route->pattern, known[i].end)) {
+            cay_str_copy(out, size, known[i].action);
+            return true;
+        }
+    return false;
 }
 
 /* "/api/v1/sandbox/{id}/files" and PUT: "sandbox.files.write". */
@@ -77,10 +109,11 @@ static void audit(const struct cay_req *req, int status)
 {
     char action[ACTION_MAX] = "";
     const char *object = req->object, *subject = subject_of(req);
-    size_t others = strstr(req->route->pattern, "/sandbox/{id}") ? 1 : 0; /* it is the subject */
+    size_t others = place_of_sandbox(req->route); /* it is the subject */
     if (!object && req->params.count > others)
         object = req->params.at[req->params.count - 1].value;
-    name_action(req->route, action, sizeof action);
+    if (!name_gateway(req->route, action, sizeof action))
+        name_action(req->route, action, sizeof action);
     struct cay_audit_entry e = {.account_id = req->owner->id,
                                 .key_id = req->owner->key_id,
                                 .peer = req->peer,

@@ -164,7 +164,7 @@ void cay_schema_table(struct cay_json_writer *w, const char *key, const struct c
 {
     cay_jw_object(w, key);
     cay_jw_str(w, "type", "object");
-    cay_jw_bool(w, "additionalProperties", false);
+    cay_jw_bool(w, "additionalProperties", cay_fields_open(table));
     cay_jw_object(w, "properties");
     for (const struct cay_field *f = table; f->kind != CAY_FIELD_STOP; f++)
         cay_schema_field(w, f->name, f);

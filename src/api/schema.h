@@ -19,7 +19,7 @@ struct cay_schema {
 
 void cay_schema_type(struct cay_json_writer *w, const char *key, const char *type, size_t len);
 void cay_schema_members(struct cay_json_writer *w, const char *key, const char *members);
-/* Unknown members are refused. */
+/* Unknown members are refused, unless the table is open. */
 void cay_schema_table(struct cay_json_writer *w, const char *key, const struct cay_field *table);
 /* One field of such a table. */
 void cay_schema_field(struct cay_json_writer *w, const char *key, const struct cay_field *f);

@@ -54,6 +54,13 @@ static const struct cay_field *find(const struct cay_field *table, const char *k
     return NULL;
 }
 
+bool cay_fields_open(const struct cay_field *table)
+{
+    while (table->kind != CAY_FIELD_STOP)
+        table++;
+    return table->name != NULL;
+}
+
 static size_t max_len(const struct cay_field *f)
 {
     return f->max_len ? f->max_len : (size_t)CAY_LIMIT_STRING;
@@ -237,6 +244,8 @@ static int decode_object(struct decoder *d, const struct cay_field *table,
     for (const struct cay_json *v = object ? object->first : NULL; v; v = v->next) {
         const struct cay_field *f = find(table, v->key);
         path_of(at, sizeof at, prefix, v->key);
+        if (!f && cay_fields_open(table))
+            continue;
         if (!f)
             return cay_fail_field(d->err, at, "unknown field %s", at);
         size_t i = (size_t)(f - table);

@@ -76,7 +76,14 @@ struct cay_field {
     {                                                                                              \
         CAY_FIELD_STOP                                                                             \
     }
+/* For bodies of foreign clients: what is unknown is passed over. */
+#define CAY_FIELD_END_OPEN                                                                         \
+    {                                                                                              \
+        CAY_FIELD_STOP, "*"                                                                        \
+    }
 
+/* Does the table end with CAY_FIELD_END_OPEN? */
+bool cay_fields_open(const struct cay_field *table);
 /* Does this key name the field, in either spelling? */
 bool cay_field_is(const struct cay_field *f, const char *key);
 /* The struct keeps what it held where a field is absent or null (the caller puts defaults there).

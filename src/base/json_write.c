@@ -72,16 +72,21 @@ static size_t put_piece(char **to, const char *s, size_t len)
     return at;
 }
 
-static void put_quoted(struct cay_buf *b, const char *s, size_t len)
+void cay_json_escape(struct cay_buf *b, const char *s, size_t len)
 {
     size_t at = 0;
-    cay_buf_addc(b, '"');
     while (at < len) {
         size_t piece = len - at < PIECE ? len - at : PIECE;
         char *room = cay_buf_room(b, WORST * piece + 8), *to = room;
         at += put_piece(&to, s + at, len - at);
         b->len += (size_t)(to - room);
     }
+}
+
+static void put_quoted(struct cay_buf *b, const char *s, size_t len)
+{
+    cay_buf_addc(b, '"');
+    cay_json_escape(b, s, len);
     cay_buf_addc(b, '"');
 }
 

@@ -124,8 +124,11 @@ static int admit_sandbox(struct cay_core *core, const char *token, struct cay_ar
     *account++ = 0;
     *until = 0;
     int r = cay_store_get(core->store, account, id, a, &sb, err);
-    if (r == CAY_ERR_NOT_FOUND || r == CAY_ERR_FORBIDDEN || (r == 0 && sb.deleted_at_ms > 0))
+    if (r == CAY_ERR_NOT_FOUND || r == CAY_ERR_FORBIDDEN)
         return cay_core_refuse(err);
+    if (r == 0 && sb.deleted_at_ms > 0) /* who has it may know */
+        return cay_fail_as(err, CAY_ERR_UNAUTHORIZED, "SANDBOX_GONE",
+                           "the token's sandbox is gone");
     if (r < 0)
         return r;
     *out =
@@ -147,8 +150,6 @@ int cay_core_sandbox_token(struct cay_core *core, const struct cay_account *owne
     if (sb.deleted_at_ms > 0)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "the sandbox is gone");
     int64_t until_ms = cay_clock_ms() + CAY_SANDBOX_TOKEN_MS;
-    if (sb.expires_at_ms > 0 && sb.expires_at_ms < until_ms && !sb.spec.persistent)
-        until_ms = sb.expires_at_ms;
     const char *said = cay_arena_printf(a, CAY_SANDBOX_PREFIX "%s.%s.%lld", sb.id, sb.account_id,
                                         (long long)until_ms);
     sign(core, said, strlen(said), signature);

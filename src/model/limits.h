@@ -44,6 +44,7 @@
 #define CAY_FORK_HELPERS 32   /* threads beside the workers, over all requests */
 #define CAY_LONG_COPY_MS 1000 /* where copies take longer, few run at once */
 #define CAY_MAX_PAGE 1000000
+#define CAY_MAX_STATUSES 100    /* that one request asks for */
 #define CAY_HOLD_LONG_MS 1000   /* an operation that takes longer is waited for by few */
 #define CAY_HOLD_WAITERS 7      /* so many: with those who wait for a grace, a worker is left */
 #define CAY_MAKERS 4            /* threads for creates that nobody waits for */
@@ -102,7 +103,8 @@
 #define CAY_FILE_FILTER_BYTES 2048 /* of each kind */
 #define CAY_FILE_FILTERS 64        /* patterns of each kind */
 #define CAY_FILE_ARCHIVE_ENTRIES 1000000
-#define CAY_FILE_WATCHES 8192 /* directories below one that is watched */
+#define CAY_FILE_TEXT_MAX (32 * CAY_MIB) /* of a file that is answered as a JSON string */
+#define CAY_FILE_WATCHES 8192            /* directories below one that is watched */
 
 /* the network */
 #define CAY_MAX_RULES 1000           /* of one policy, all its lists together */

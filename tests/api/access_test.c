@@ -171,6 +171,19 @@ TEST(access_auth_token_has_both_spellings)
     close_house(&h);
 }
 
+static const char *ask_from_afar(struct api *api, const char *headers)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f000002)};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)api->port),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    CAY_AUTO_FD int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ("bind", bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    CHECK_EQ("connect", connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    send_request(api, fd, "GET /api/v1/sandbox", headers, NULL);
+    return receive(api, fd);
+}
+
 TEST(access_limits_count_by_token)
 {
     struct house h;
@@ -197,5 +210,7 @@ TEST(access_limits_count_by_token)
     }
     const char *two = cay_arena_printf(&api.f.a, "Authorization: Bearer %s\r\n", good[1]);
     CHECK_EQ("another token", status_of(ask(&api, "GET /api/v1/sandbox", two, NULL)), 200);
+    const char *one = cay_arena_printf(&api.f.a, "Authorization: Bearer %s\r\n", good[0]);
+    CHECK_EQ("the first from another address", status_of(ask_from_afar(&api, one)), 200);
     api_close(&api);
 }

@@ -58,6 +58,13 @@ static const struct entry entries[] = {
     {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ},
     {"POST", "/api/v1/sandbox/{id}/auth-token", CAY_SCOPE_EXEC},
     {"POST", "/api/v1/sandbox/{id}/auth", CAY_SCOPE_EXEC},
+    {"POST", "/api/v1/sandbox/status:batchGet", CAY_SCOPE_READ, "", "{\"sandbox_ids\":[\"x\"]}"},
+    {"GET", "/api/v1/sandbox/{id}/error-context", CAY_SCOPE_READ},
+    {"POST", "/gateway/{ns}/{id}/exec", CAY_SCOPE_EXEC, "", "{\"command\":\"true\"}"},
+    {"POST", "/gateway/{ns}/{id}/upload", CAY_SCOPE_EXEC, "?path=/a", "x",
+     "Content-Type: multipart/form-data; boundary=x\r\n"},
+    {"GET", "/gateway/{ns}/{id}/download", CAY_SCOPE_READ, "?path=/a"},
+    {"GET", "/gateway/{ns}/{id}/read-file", CAY_SCOPE_READ, "?path=/a"},
     {"GET", "/api/v1/sandbox/{id}/processes", CAY_SCOPE_READ},
     {"POST", "/api/v1/sandbox/{id}/processes/{pid}/kill", CAY_SCOPE_EXEC, "", "{}"},
     {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, .headers = UPGRADE},
@@ -242,10 +249,11 @@ static const char *path_of(struct world *w, const char *pattern)
     const char *id = strstr(pattern, "/snapshots/") ? w->snapshot
                      : strstr(pattern, "/volumes/") ? w->volume
                      : strstr(pattern, "/sandbox/") ? w->sandbox
+                     : strstr(pattern, "/gateway/") ? w->sandbox
                                                     : NULL;
-    const struct cay_pair known[] = {{"{id}", id},      {"{eid}", w->exec},
-                                     {"{pid}", "1"},    {"{tid}", w->team},
-                                     {"{kid}", w->key}, {"{aid}", w->owner.id}};
+    const struct cay_pair known[] = {{"{id}", id},       {"{eid}", w->exec}, {"{pid}", "1"},
+                                     {"{tid}", w->team}, {"{kid}", w->key},  {"{aid}", w->owner.id},
+                                     {"{ns}", w->team}};
     const char *path = pattern;
     for (size_t i = 0; i < COUNT(known); i++) {
         const char *at = strstr(path, known[i].key);
@@ -276,7 +284,7 @@ static int ask_as(struct world *w, const struct entry *e, const char *path, enum
 static int expected(const struct entry *e, enum who who)
 {
     bool has_id = strstr(e->pattern, "{id}") || strstr(e->pattern, "{tid}");
-    bool in_sandbox = strstr(e->pattern, "/sandbox/{id}") &&
+    bool in_sandbox = (strstr(e->pattern, "/sandbox/{id}") || strstr(e->pattern, "/gateway/")) &&
                       (e->scope == CAY_SCOPE_READ || e->scope == CAY_SCOPE_EXEC) &&
                       !strstr(e->pattern, "/auth");
     if (e->scope == CAY_SCOPE_NONE)

@@ -110,7 +110,9 @@ class World:
         """What stands for a path parameter."""
         words = operation.path.split("/")
         before, last = words[words.index("{%s}" % name) - 1], words[-1]
-        if name == "id" and before == "sandbox":
+        if name == "ns":
+            return "local"
+        if name == "id" and before in ("sandbox", "{ns}"):
             self.sandbox()
             return "demo"
         if name == "id" and before in ("snapshots", "volumes"):
@@ -154,6 +156,9 @@ def run(world, document, operation):
     headers = {"Accept": wanted, **({"Content-Type": media} if media else {})}
     if media == "application/x-tar":
         body = archive()
+    if media == "multipart/form-data":
+        headers["Content-Type"] += "; boundary=XX"
+        body = b'--XX\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nhello\r\n--XX--\r\n'
     endless = wanted == STREAMS[0]
     who = world.operator if operation.scopes == ["admin"] else world.client
     status, kind, got = send(who, operation.method, target, body, headers,

@@ -2,6 +2,7 @@
 /* /api/v1: the caller's account, its keys, teams and quotas, and tokens of sandboxes. Accounts are
  * the operator's. */
 #include "api/auth.h"
+#include "api/dialect.h"
 #include "api/v1/v1.h"
 #include "model/limits.h"
 #include <string.h>
@@ -394,8 +395,8 @@ static int auth_token(struct cay_req *req, struct cay_resp *resp, struct cay_err
                                    err);
     if (r < 0)
         return r;
-    const char *gateway =
-        cay_arena_printf(req->arena, "%s://%s/gateway", req->is_tls ? "https" : "http", req->host);
+    const char *gateway = cay_arena_printf(req->arena, "%s://%s" CAY_GATEWAY_PATH,
+                                           req->is_tls ? "https" : "http", req->host);
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_resp_header(resp, "Cache-Control", "no-store");
     cay_jw_object(w, NULL);

@@ -5,23 +5,25 @@
 
 struct bulk_body {
     struct cay_strs ids, labels;
+    const char *team_id;
 };
 
 static const struct cay_field fields[] = {
     CAY_FIELD_STRS(struct bulk_body, ids, "sandboxIds", .max_count = CAY_MAX_PER_PAGE),
     CAY_FIELD_STRS(struct bulk_body, labels, "labels", .max_count = CAY_MAX_LABELS),
     CAY_FIELD_SKIP("allUsers"),
-    CAY_FIELD_SKIP("teamId"),
+    CAY_FIELD_STR(struct bulk_body, team_id, "teamId", .max_len = CAY_MAX_LABEL),
     CAY_FIELD_SKIP("userId"),
     CAY_FIELD_END,
 };
 
 /* At most CAY_MAX_PER_PAGE at once: who has more asks again. */
-static int find_labelled(struct cay_req *req, const struct cay_strs *labels, struct cay_strs *out,
+static int find_labelled(struct cay_req *req, const struct bulk_body *body, struct cay_strs *out,
                          struct cay_error *err)
 {
     struct cay_core_filter filter = {
-        .row = {.labels = *labels, .page = 1, .per_page = CAY_MAX_PER_PAGE}};
+        .row = {.labels = body->labels, .page = 1, .per_page = CAY_MAX_PER_PAGE},
+        .team_id = body->team_id};
     struct cay_sandbox_list found;
     int r = cay_core_list(req->core, req->owner, &filter, req->arena, &found, err);
     for (size_t i = 0; r == 0 && i < found.count; i++)
@@ -36,7 +38,7 @@ static int delete_many(struct cay_req *req, struct cay_resp *resp, struct cay_er
     if (r == 0 && body.ids.count == 0 && body.labels.count == 0)
         r = cay_fail_field(err, "sandboxIds", "name sandboxIds or labels");
     if (r == 0 && body.ids.count == 0)
-        r = find_labelled(req, &body.labels, &body.ids, err);
+        r = find_labelled(req, &body, &body.ids, err);
     if (r < 0)
         return r;
 

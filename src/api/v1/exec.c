@@ -2,6 +2,7 @@
 /* /api/v1: commands, begun, shown and killed. Who waits for one holds no thread: the answer is
  * deferred until its log ends. */
 #include "api/v1/v1.h"
+#include "api/wait.h"
 #include "model/limits.h"
 #include <ctype.h>
 #include <signal.h>
@@ -22,8 +23,7 @@ static void shape_output(struct cay_json_writer *w, const char *key, int log_fd,
                          enum cay_record_kind only, size_t limit, bool *truncated)
 {
     CAY_AUTO_BUF struct cay_buf text = {0};
-    struct cay_v1_place start = {0};
-    *truncated |= cay_v1_collect(log_fd, &start, only, limit, &text);
+    *truncated |= cay_api_collect(log_fd, 0, 0, only, limit, &text);
     cay_jw_strn(w, key, text.data ? text.data : "", text.len);
 }
 
@@ -98,7 +98,8 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     }
     call->limit = asked.output_limit;
     req->data = call;
-    return cay_resp_defer(resp, cay_v1_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_result);
+    return cay_resp_defer(resp, cay_api_wait(req->core, &call->ex, cay_take_fd(&fd)),
+                          answer_result);
 }
 
 struct list_query {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1: what files hold: read and written, one by one and as archives. */
+#include "api/dialect.h"
 #include "api/v1/file.h"
 #include "model/limits.h"
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
-#define Q struct cay_v1_file_query
+#define Q struct cay_api_file_query
 
 static const char *const formats[] = {"tar", "tar.gz", "tgz", NULL};
 
@@ -46,7 +46,7 @@ static void read_range(const char *text, struct cay_file_request *rq)
     rq->length = !has_first ? to : has_last ? to - from + 1 : INT64_MAX;
 }
 
-static void put_headers(struct cay_resp *resp, const struct cay_v1_file *f, const char *etag)
+static void put_headers(struct cay_resp *resp, const struct cay_api_file *f, const char *etag)
 {
     char text[80];
     const time_t seconds = (time_t)(f->reply.info.mtime_ns / 1000000000);
@@ -67,7 +67,7 @@ static void put_headers(struct cay_resp *resp, const struct cay_v1_file *f, cons
     cay_resp_header(resp, "Content-Range", text);
 }
 
-static int answer_read(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_read(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     char etag[CAY_FILE_ETAG_SIZE];
@@ -84,23 +84,26 @@ static int answer_read(struct cay_req *req, struct cay_resp *resp, struct cay_v1
                        (int64_t)f->reply.length, -1);
 }
 
-static void tell_size(struct cay_v1_file *f, struct cay_resp *resp)
+static int tell_size(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
+                     struct cay_error *err)
 {
     char text[48];
     if (f->reply.code != CAY_FILE_BAD_RANGE)
-        return;
+        return err->code;
     (void)snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)f->reply.info.size);
+    cay_api_error(req, err, resp); /* here, because headers of a handler that fails are dropped */
     cay_resp_header(resp, "Content-Range", text);
+    return 0;
 }
 
 static int get_file(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {0};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {0};
+    struct cay_api_file *f;
     const char *range = cay_req_header(req, "range");
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_READ, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_READ, &q, &f, err);
     if (r < 0)
         return r;
     if (range)
@@ -110,12 +113,12 @@ static int get_file(struct cay_req *req, struct cay_resp *resp, struct cay_error
     f->head_only = true;
     f->answer = answer_read;
     f->refused = tell_size;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
 /* ---- writing ---- */
 
-static void shape_written(struct cay_json_writer *w, const struct cay_v1_file *f)
+static void shape_written(struct cay_json_writer *w, const struct cay_api_file *f)
 {
     cay_v1_file_path(w, "path", f->rq.path, strlen(f->rq.path));
     cay_jw_bool(w, "created", f->reply.flags & CAY_FILE_CREATED);
@@ -123,7 +126,7 @@ static void shape_written(struct cay_json_writer *w, const struct cay_v1_file *f
     cay_v1_file_hash(w, &f->reply);
 }
 
-static int answer_written(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_written(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                           struct cay_error *err)
 {
     (void)req, (void)err;
@@ -134,7 +137,7 @@ static int answer_written(struct cay_req *req, struct cay_resp *resp, struct cay
     return 0;
 }
 
-static int answer_form(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_form(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     const char *at = f->data;
@@ -160,27 +163,11 @@ static int answer_form(struct cay_req *req, struct cay_resp *resp, struct cay_v1
     return 0;
 }
 
-/* The boundary of multipart/form-data; "" when it is none, NULL when it lacks one. */
-static const char *boundary_of(struct cay_req *req)
-{
-    static const char form[] = "multipart/form-data";
-    const char *type = cay_req_header(req, "content-type");
-    if (!type || strncasecmp(type, form, sizeof form - 1) != 0)
-        return "";
-    const char *at = strcasestr(type, "boundary=");
-    if (!at)
-        return NULL;
-    at += sizeof "boundary=" - 1;
-    bool quoted = *at == '"';
-    size_t len = strcspn(at + quoted, quoted ? "\"" : "; \t");
-    return len < 1 || len > 70 ? NULL : cay_arena_strndup(req->arena, at + quoted, len);
-}
-
 static int put_file(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {0};
-    struct cay_v1_file *f;
-    const char *boundary = boundary_of(req), *none = cay_req_header(req, "if-none-match");
+    struct cay_api_file_query q = {0};
+    struct cay_api_file *f;
+    const char *boundary = cay_api_file_boundary(req), *none = cay_req_header(req, "if-none-match");
     bool form = boundary && boundary[0];
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0 && !boundary)
@@ -188,11 +175,11 @@ static int put_file(struct cay_req *req, struct cay_resp *resp, struct cay_error
     if (r == 0 && form && !q.path)
         q.path = "."; /* the form says it */
     if (r == 0)
-        r = cay_v1_file_new(req,
-                            form       ? CAY_FILE_FORM
-                            : q.append ? CAY_FILE_APPEND
-                                       : CAY_FILE_WRITE,
-                            &q, &f, err);
+        r = cay_api_file_new(req,
+                             form       ? CAY_FILE_FORM
+                             : q.append ? CAY_FILE_APPEND
+                                        : CAY_FILE_WRITE,
+                             &q, &f, err);
     if (r < 0)
         return r;
     if (none && strcmp(none, "*") == 0)
@@ -202,7 +189,7 @@ static int put_file(struct cay_req *req, struct cay_resp *resp, struct cay_error
     if (req->body_announced >= 0)
         f->rq.size = (uint64_t)req->body_announced;
     f->answer = form ? answer_form : answer_written;
-    return cay_v1_file_send(req, resp, f, err);
+    return cay_api_file_send(req, resp, f, err);
 }
 
 /* ---- archives ---- */
@@ -212,7 +199,7 @@ static bool wants_gzip(const struct cay_req *req, const char *format)
     return format ? strcmp(format, "tar") != 0 : cay_req_accepts(req, "application/gzip");
 }
 
-static int answer_packed(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_packed(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                          struct cay_error *err)
 {
     (void)err;
@@ -223,20 +210,20 @@ static int answer_packed(struct cay_req *req, struct cay_resp *resp, struct cay_
 
 static int get_archive(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {.path = "."};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {.path = "."};
+    struct cay_api_file *f;
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_PACK, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_PACK, &q, &f, err);
     if (r < 0)
         return r;
     f->rq.flags |= wants_gzip(req, q.format) ? CAY_FILE_GZIP : 0;
     f->head_only = true;
     f->answer = answer_packed;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
-static int answer_unpacked(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_unpacked(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                            struct cay_error *err)
 {
     (void)req, (void)err;
@@ -252,15 +239,15 @@ static int answer_unpacked(struct cay_req *req, struct cay_resp *resp, struct ca
 
 static int put_archive(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {.path = "."};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {.path = "."};
+    struct cay_api_file *f;
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_UNPACK, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_UNPACK, &q, &f, err);
     if (r < 0)
         return r;
     f->answer = answer_unpacked;
-    return cay_v1_file_send(req, resp, f, err);
+    return cay_api_file_send(req, resp, f, err);
 }
 
 #define FILES "/api/v1/sandbox/{id}/files"

@@ -81,7 +81,7 @@ static void close_follow(struct cay_stream *s)
 
 static const struct cay_stream_ops ops = {.pull = pull, .close = close_follow};
 
-static int answer_watch(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *file,
+static int answer_watch(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *file,
                         struct cay_error *err)
 {
     struct follow *f = calloc(1, sizeof *f);
@@ -98,25 +98,25 @@ static int answer_watch(struct cay_req *req, struct cay_resp *resp, struct cay_v
 }
 
 const struct cay_field cay_v1_watch_fields[] = {
-    CAY_FIELD_STR(struct cay_v1_file_query, path, "path"),
-    CAY_FIELD_STR(struct cay_v1_file_query, path_base64, "pathBase64"),
-    CAY_FIELD_STR(struct cay_v1_file_query, user, "user"),
-    CAY_FIELD_BOOL(struct cay_v1_file_query, recursive, "recursive"),
-    CAY_FIELD_INT(struct cay_v1_file_query, depth, "depth", .min = 1, .max = DEPTH_MAX),
+    CAY_FIELD_STR(struct cay_api_file_query, path, "path"),
+    CAY_FIELD_STR(struct cay_api_file_query, path_base64, "pathBase64"),
+    CAY_FIELD_STR(struct cay_api_file_query, user, "user"),
+    CAY_FIELD_BOOL(struct cay_api_file_query, recursive, "recursive"),
+    CAY_FIELD_INT(struct cay_api_file_query, depth, "depth", .min = 1, .max = DEPTH_MAX),
     CAY_FIELD_END,
 };
 
 int cay_v1_file_watch(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {.path = ".", .recursive = true};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {.path = ".", .recursive = true};
+    struct cay_api_file *f;
     int r = cay_req_decode_query(req, cay_v1_watch_fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_WATCH, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_WATCH, &q, &f, err);
     if (r < 0)
         return r;
     f->rq.depth = q.depth ? (uint64_t)q.depth : q.recursive ? DEPTH_MAX : 1;
     f->head_only = true;
     f->answer = answer_watch;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }

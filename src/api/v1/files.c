@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define Q struct cay_v1_file_query
+#define Q struct cay_api_file_query
 #define DEPTH_MAX 64
 
 static const struct cay_field fields[] = {
@@ -33,7 +33,7 @@ static const struct cay_field body_fields[] = {
 };
 
 static struct cay_json_writer *open_answer(struct cay_resp *resp, int status,
-                                           const struct cay_v1_file *f)
+                                           const struct cay_api_file *f)
 {
     struct cay_json_writer *w = cay_resp_json(resp, status);
     cay_jw_object(w, NULL);
@@ -43,7 +43,7 @@ static struct cay_json_writer *open_answer(struct cay_resp *resp, int status,
 
 /* ---- stat ---- */
 
-static int answer_stat(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_stat(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     (void)req;
@@ -66,15 +66,15 @@ static int answer_stat(struct cay_req *req, struct cay_resp *resp, struct cay_v1
 
 static int get_stat(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {0};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {0};
+    struct cay_api_file *f;
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_STAT, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_STAT, &q, &f, err);
     if (r < 0)
         return r;
     f->answer = answer_stat;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
 /* ---- list ---- */
@@ -127,7 +127,7 @@ static void shape_item(struct cay_json_writer *w, struct cay_arena *a, const cha
     cay_jw_object_end(w);
 }
 
-static int answer_list(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_list(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     struct cay_json_writer *w = open_answer(resp, 200, f);
@@ -153,11 +153,11 @@ static int answer_list(struct cay_req *req, struct cay_resp *resp, struct cay_v1
 
 static int get_list(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {.path = ".", .limit = CAY_FILE_PAGE};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {.path = ".", .limit = CAY_FILE_PAGE};
+    struct cay_api_file *f;
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_LIST, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_LIST, &q, &f, err);
     if (r == 0 && q.cursor)
         r = read_cursor(req->arena, q.cursor, &f->rq.after, err);
     if (r < 0)
@@ -165,12 +165,12 @@ static int get_list(struct cay_req *req, struct cay_resp *resp, struct cay_error
     f->rq.depth = q.depth ? (uint64_t)q.depth : q.recursive ? DEPTH_MAX : 1;
     f->rq.count = (uint64_t)q.limit;
     f->answer = answer_list;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
 /* ---- changes ---- */
 
-static int answer_made(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_made(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     bool created = f->reply.flags & CAY_FILE_CREATED;
@@ -187,33 +187,33 @@ static int answer_made(struct cay_req *req, struct cay_resp *resp, struct cay_v1
 
 static int post_mkdir(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {.parents = true};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {.parents = true};
+    struct cay_api_file *f;
     int r = cay_req_decode(req, body_fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_MKDIR, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_MKDIR, &q, &f, err);
     if (r < 0)
         return r;
     f->rq.flags |= q.parents ? CAY_FILE_PARENTS : 0;
     f->answer = answer_made;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
 static int post_move(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {.overwrite = true};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {.overwrite = true};
+    struct cay_api_file *f;
     int r = cay_req_decode(req, body_fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_MOVE, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_MOVE, &q, &f, err);
     if (r < 0)
         return r;
     f->rq.flags |= q.overwrite ? 0 : CAY_FILE_NEW;
     f->answer = answer_made;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
-static int answer_removed(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_removed(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                           struct cay_error *err)
 {
     (void)req, (void)err;
@@ -225,16 +225,16 @@ static int answer_removed(struct cay_req *req, struct cay_resp *resp, struct cay
 
 static int delete_file(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file_query q = {0};
-    struct cay_v1_file *f;
+    struct cay_api_file_query q = {0};
+    struct cay_api_file *f;
     int r = cay_req_decode_query(req, fields, &q, err);
     if (r == 0)
-        r = cay_v1_file_new(req, CAY_FILE_REMOVE, &q, &f, err);
+        r = cay_api_file_new(req, CAY_FILE_REMOVE, &q, &f, err);
     if (r < 0)
         return r;
     f->rq.flags |= q.recursive ? CAY_FILE_RECURSIVE : 0;
     f->answer = answer_removed;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
 #define FILES "/api/v1/sandbox/{id}/files"

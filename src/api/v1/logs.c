@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1: the log of the start command. */
 #include "api/v1/v1.h"
+#include "api/wait.h"
 #include "model/limits.h"
 #include <string.h>
 #include <sys/stat.h>
@@ -19,8 +20,9 @@ static const struct cay_field fields[] = {
 static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_v1_place *from)
 {
     CAY_AUTO_BUF struct cay_buf text = {0};
-    bool truncated = log_fd >= 0 && cay_v1_collect(log_fd, from, CAY_RECORD_PAD,
-                                                   CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES, &text);
+    bool truncated =
+        log_fd >= 0 && cay_api_collect(log_fd, from->offset, from->skip, CAY_RECORD_PAD,
+                                       CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES, &text);
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     cay_jw_strn(w, "logs", text.data ? text.data : "", text.len);

@@ -1,47 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1: what an execution wrote, now or later, from any place; and how to gather it. */
+/* /api/v1: what an execution wrote, now or later, from any place. */
 #include "api/v1/v1.h"
 #include "model/limits.h"
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_wanted(const struct cay_record *rec, enum cay_record_kind only)
+static bool is_output(const struct cay_record *rec)
 {
-    if (only != CAY_RECORD_PAD)
-        return rec->kind == only;
     return rec->kind == CAY_RECORD_STDOUT || rec->kind == CAY_RECORD_STDERR;
 }
 
 static void open_reader(struct cay_reader *reader, int log_fd, uint64_t offset)
 {
     cay_reader_init(reader, fcntl(log_fd, F_DUPFD_CLOEXEC, 3), offset);
-}
-
-bool cay_v1_collect(int log_fd, const struct cay_v1_place *from, enum cay_record_kind only,
-                    size_t limit, struct cay_buf *out)
-{
-    struct cay_reader reader;
-    struct cay_record rec;
-    struct cay_error ignored; /* what cannot be read is missing */
-    bool missing = false;
-    uint64_t skip = from->skip;
-    int r;
-    open_reader(&reader, log_fd, from->offset);
-    while ((r = cay_reader_next(&reader, &rec, &ignored)) == CAY_READ_RECORD) {
-        missing |= reader.skipped > 0 || rec.kind == CAY_RECORD_GAP;
-        if (!is_wanted(&rec, only))
-            continue;
-        size_t cut = skip < rec.len ? (size_t)skip : rec.len;
-        size_t len = rec.len - cut, room = limit - out->len;
-        skip = 0;
-        missing |= len > room;
-        cay_buf_add(out, rec.data + cut, len < room ? len : room);
-        if (len > room)
-            break;
-    }
-    cay_reader_done(&reader);
-    return missing || r < 0;
 }
 
 static size_t count_lines(const char *data, size_t len)
@@ -61,7 +33,7 @@ static int64_t all_lines(int log_fd)
     char last = '\n';
     open_reader(&reader, log_fd, 0);
     while (cay_reader_next(&reader, &rec, &ignored) == CAY_READ_RECORD)
-        if (is_wanted(&rec, CAY_RECORD_PAD) && rec.len > 0) {
+        if (is_output(&rec) && rec.len > 0) {
             lines += (int64_t)count_lines(rec.data, rec.len);
             last = rec.data[rec.len - 1];
         }
@@ -80,7 +52,7 @@ void cay_v1_tail(int log_fd, int64_t lines, struct cay_v1_place *out)
         return;
     open_reader(&reader, log_fd, 0);
     while (leave_out > 0 && cay_reader_next(&reader, &rec, &ignored) == CAY_READ_RECORD) {
-        if (!is_wanted(&rec, CAY_RECORD_PAD))
+        if (!is_output(&rec))
             continue;
         int64_t here = (int64_t)count_lines(rec.data, rec.len);
         *out = (struct cay_v1_place){.offset = rec.next};

@@ -26,7 +26,7 @@ static void shape(struct cay_json_writer *w, const struct cay_file_task *t, int6
     cay_jw_object_end(w);
 }
 
-static int answer_list(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_list(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     struct cay_file_task t;
@@ -49,14 +49,14 @@ static int answer_list(struct cay_req *req, struct cay_resp *resp, struct cay_v1
 }
 
 static int ask(struct cay_req *req, struct cay_resp *resp, struct cay_file_request rq,
-               int (*answer)(struct cay_req *, struct cay_resp *, struct cay_v1_file *,
+               int (*answer)(struct cay_req *, struct cay_resp *, struct cay_api_file *,
                              struct cay_error *),
                struct cay_error *err)
 {
-    struct cay_v1_file *f = cay_arena_alloc(req->arena, sizeof *f);
+    struct cay_api_file *f = cay_arena_alloc(req->arena, sizeof *f);
     f->rq = rq;
     f->answer = answer;
-    return cay_v1_file_ask(req, resp, f, err);
+    return cay_api_file_ask(req, resp, f, err);
 }
 
 static int list(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
@@ -73,7 +73,7 @@ static const struct cay_field kill_fields[] = {
     CAY_FIELD_END,
 };
 
-static int answer_kill(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int answer_kill(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                        struct cay_error *err)
 {
     (void)req, (void)err;

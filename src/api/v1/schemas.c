@@ -2,6 +2,7 @@
 /* /api/v1: what its answers look like, in the notation of api/schema.h. Real answers are held
  * against this by tests/e2e/test_openapi.py and tests/abuse: a member that is not named here fails
  * them. */
+#include "api/dialect.h"
 #include "api/v1/v1.h"
 
 #define PAGE                                                                                       \
@@ -25,16 +26,19 @@ static const struct cay_schema schemas[] = {
     {"Sandbox",
      "id string, sandboxId string, name string, status " STATES ", statusReason string|null, "
      "accountId string, server string|null, dockerImage string, runtime string|null, "
-     "isolation string, startCommand string|[string]|null, cpuCores number, memoryGB number, "
+     "isolation string, startCommand string|null, cpuCores number, memoryGB number, "
      "diskSizeGB number, diskMountPath string, diskEnforcedBy string, gpuCount integer, "
      "vm boolean, networkAccess boolean, networkEnforced string, timeoutMinutes integer, "
-     "timeoutMs integer, idleTimeoutMs integer, idleWhen [string], leaseSeconds integer, "
+     "timeoutMs integer, idleTimeoutMs integer, idleTimeoutMinutes integer|null, idleWhen "
+     "[string], leaseSeconds integer, "
      "environmentVars {string}, labels [string], tags {string}, persistent boolean, "
      "user string|null, workdir string|null, teamId string|null, ports [any], track string, "
      "volumeId string, source SourceOf|null, forkedFrom string|null, forkMethod string|null, "
      "forkMs integer|null, createdAt time, startedAt time|null, updatedAt time, "
      "stoppedAt time|null, expiresAt time|null, terminatedAt time|null, createdInMs integer, "
-     "uptimeMs integer, terminationReason string|null, termination? Termination, usage? Usage, "
+     "uptimeMs integer, terminationReason string|null, errorType string|null, errorMessage "
+     "string|null, "
+     "exitCode integer|null, termination? Termination, usage? Usage, "
      "startExecutionId? string, startCommandExit? StartExit|null, links {string}"},
     {"SandboxPage", "sandboxes [Sandbox]" PAGE},
     {"SandboxList", "sandboxes [Sandbox]"},
@@ -53,6 +57,11 @@ static const struct cay_schema schemas[] = {
     {"Deleted", "id string, status 'DELETED'|'TERMINATED'|'STOPPED', volumeId? string"},
     {"BulkResult", "succeeded [string], failed [BulkFailure], message string"},
     {"BulkFailure", "id string, code string, message string"},
+    {"Statuses", "statuses [Status], errors [StatusError]"},
+    {"Status", "sandbox_id string, status 'PENDING'|'PROVISIONING'|'RUNNING'|'PAUSED'|'ERROR'|"
+               "'TERMINATED', error_type string|null, error_message string|null"},
+    {"StatusError", "sandbox_id string, code string, message string"},
+    {"ErrorContext", "status " STATES ", errorType string|null, errorMessage string|null"},
     {"Logs", "logs string, truncated boolean"},
     {"Spec", .fields = cay_v1_spec_fields},
 
@@ -131,4 +140,4 @@ static const struct cay_schema schemas[] = {
 };
 
 const struct cay_dialect cay_v1_dialect = {
-    .prefix = "/api/v1", .schemas = schemas, .error = "Error"};
+    .prefix = "/api/v1", .schemas = schemas, .error = "Error", .tell = cay_api_error};

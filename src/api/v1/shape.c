@@ -8,6 +8,7 @@
 
 #define GB 1e9
 #define GIB 1073741824.0
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,"
 
 static void shape_pairs(struct cay_json_writer *w, const char *key, const struct cay_pairs *map)
 {
@@ -36,6 +37,29 @@ static void shape_command(struct cay_json_writer *w, const char *key, const stru
         cay_jw_null(w, key);
 }
 
+/* One string, whichever way it came, as document 003 has it: words that a shell would read back. */
+static void shape_start(struct cay_json_writer *w, const struct cay_spec *spec)
+{
+    CAY_AUTO_BUF struct cay_buf line = {0};
+    for (size_t i = 0; i < spec->start.count && !spec->start_text; i++) {
+        const char *word = spec->start.at[i];
+        if (i > 0)
+            cay_buf_addc(&line, ' ');
+        if (*word && strspn(word, PLAIN) == strlen(word)) {
+            cay_buf_adds(&line, word);
+            continue;
+        }
+        cay_buf_addc(&line, '\'');
+        for (; *word; word++)
+            *word == '\'' ? cay_buf_adds(&line, "'\\''") : cay_buf_addc(&line, *word);
+        cay_buf_addc(&line, '\'');
+    }
+    if (spec->start_text || line.len == 0)
+        cay_jw_str(w, "startCommand", spec->start_text);
+    else
+        cay_jw_strn(w, "startCommand", line.data, line.len);
+}
+
 static const char *disk_enforced_by(const char *kind)
 {
     if (strcmp(kind, "btrfs") == 0)
@@ -59,7 +83,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "dockerImage", spec->image);
     cay_jw_str(w, "runtime", spec->runtime);
     cay_jw_str(w, "isolation", "native");
-    shape_command(w, "startCommand", &spec->start, spec->start_text);
+    shape_start(w, spec);
     cay_jw_real(w, "cpuCores", spec->cpu_milli / 1000.0);
     cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);
     cay_jw_real(w, "diskSizeGB", (double)spec->disk_bytes / GB);
@@ -72,6 +96,10 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_int(w, "timeoutMinutes", (spec->timeout_ms + 59999) / 60000);
     cay_jw_int(w, "timeoutMs", spec->timeout_ms);
     cay_jw_int(w, "idleTimeoutMs", spec->idle_ms);
+    if (spec->idle_ms)
+        cay_jw_int(w, "idleTimeoutMinutes", (spec->idle_ms + 59999) / 60000);
+    else
+        cay_jw_null(w, "idleTimeoutMinutes");
     shape_idle(w, spec->idle_when);
     cay_jw_int(w, "leaseSeconds", spec->lease_ms / 1000);
     shape_pairs(w, "environmentVars", &spec->env);
@@ -228,6 +256,11 @@ void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay
         shape_death(w, &sb->death);
     else
         cay_jw_null(w, "terminationReason");
+    cay_v1_shape_failure(w, "errorType", "errorMessage", sb);
+    if (ended && sb->has_death && sb->death.has_exit)
+        cay_jw_int(w, "exitCode", sb->death.exit_code);
+    else
+        cay_jw_null(w, "exitCode");
     if (full)
         shape_now(w, core, sb);
     shape_links(w, sb->id);

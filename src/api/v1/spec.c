@@ -22,6 +22,7 @@ struct create_body {
     bool network_access, persistent, stop_when_start_ends;
     struct cay_pairs env, tags;
     struct cay_strs labels;
+    const struct cay_json *advanced;
     const struct cay_json *secrets, *ports, *network_policy, *ready_when;
     int64_t count; /* of forks; 0: absent */
     const struct cay_json *execution_id;
@@ -87,7 +88,7 @@ const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_SKIP("networkAllowlist"),
     CAY_FIELD_SKIP("networkDenylist"),
     CAY_FIELD_SKIP("region"),
-    CAY_FIELD_SKIP("advancedConfigs"),
+    CAY_FIELD_ANY(BODY, advanced, "advancedConfigs"),
     CAY_FIELD_SKIP("registryCredentialsId"),
     CAY_FIELD_SKIP("guaranteed"),
     CAY_FIELD_STR(struct create_body, idempotency_key, "idempotencyKey"),
@@ -359,6 +360,11 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     spec->tags = body->tags;
     spec->user = body->user;
     spec->workdir = body->workdir;
+    /* Of a client that has no fields for these; whatever else it says there is its own affair. */
+    if (!spec->user)
+        spec->user = cay_json_get_str(body->advanced, "user", NULL);
+    if (!spec->workdir)
+        spec->workdir = cay_json_get_str(body->advanced, "workdir", NULL);
     spec->team_id = body->team_id;
 }
 

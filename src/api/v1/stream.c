@@ -314,12 +314,12 @@ static void rest(struct cay_stream *s)
 static const struct cay_stream_ops follow_ops = {.pull = pull, .close = close_stream, .rest = rest};
 
 static struct follow *new_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
-                                 const struct cay_stream_ops *ops, uint64_t offset)
+                                 uint64_t offset)
 {
     struct follow *f = calloc(1, sizeof *f);
     if (!f)
         abort();
-    f->base.ops = ops;
+    f->base.ops = &follow_ops;
     f->base.watch_fd = log_fd;
     f->core = core;
     cay_str_copy(f->sandbox_id, sizeof f->sandbox_id, ex->sandbox_id);
@@ -345,7 +345,7 @@ static void remember_exit(struct follow *f, const struct cay_execution *ex)
 struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
                                  const struct cay_v1_follow *how)
 {
-    struct follow *f = new_follow(core, ex, log_fd, &follow_ops, how->from.offset);
+    struct follow *f = new_follow(core, ex, log_fd, how->from.offset);
     f->how = *how;
     f->skip = how->from.skip;
     memcpy(f->carry, how->from.carry, sizeof f->carry);
@@ -358,32 +358,5 @@ struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_executi
         f->base.keepalive = KEEPALIVE_NDJSON;
     if (ex->status == CAY_EXEC_EXITED)
         remember_exit(f, ex);
-    return &f->base;
-}
-
-static enum cay_pull pull_wait(struct cay_stream *s, struct cay_buf *out, size_t room)
-{
-    struct follow *f = (struct follow *)s;
-    struct cay_record rec;
-    struct cay_error ignored; /* the second half meets the same error and tells it */
-    (void)out, (void)room;
-    for (int i = 0; i < RECORDS_MAX; i++) {
-        int r = cay_reader_next(&f->reader, &rec, &ignored);
-        if (r < 0 || (r == CAY_READ_RECORD && rec.kind == CAY_RECORD_EXIT))
-            return CAY_PULL_END;
-        if (r == CAY_READ_END) {
-            cay_reader_rest(&f->reader);
-            return cay_core_lost(f->core, f->sandbox_id, f->exec_id) ? CAY_PULL_END : CAY_PULL_WAIT;
-        }
-    }
-    return CAY_PULL_MORE;
-}
-
-static const struct cay_stream_ops wait_ops = {.pull = pull_wait, .close = close_stream};
-
-struct cay_stream *cay_v1_wait(struct cay_core *core, const struct cay_execution *ex, int log_fd)
-{
-    struct follow *f = new_follow(core, ex, log_fd, &wait_ops, 0);
-    f->reader.headers_only = true;
     return &f->base;
 }

@@ -12,7 +12,7 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
-extern const struct cay_route cay_v1_access_routes[];
+extern const struct cay_route cay_v1_access_routes[], cay_v1_status_routes[];
 extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
 
 /* spec.c: bodies to specs. */
@@ -45,6 +45,9 @@ int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **ou
 bool cay_v1_time(int64_t ms, int64_t count, int64_t unit_ms, int64_t *out);
 /* "cpu", "output", "requests", "commands" as bits. */
 int cay_v1_idle_when(const struct cay_strs *words, unsigned *out, struct cay_error *err);
+/* status.c: errorType, errorMessage and exitCode of one that ended by itself; null else. */
+void cay_v1_shape_failure(struct cay_json_writer *w, const char *type, const char *message,
+                          const struct cay_sandbox *sb);
 #define CAY_V1_GB 1e9
 #define CAY_V1_GIB 1073741824.0
 uint64_t cay_v1_bytes(double count, double unit);
@@ -106,8 +109,6 @@ struct cay_v1_follow {
 /* Takes over the descriptor. */
 struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
                                  const struct cay_v1_follow *how);
-/* Sends nothing and ends when the execution does. */
-struct cay_stream *cay_v1_wait(struct cay_core *core, const struct cay_execution *ex, int log_fd);
 /* Answers with the stream and the headers it needs. */
 int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
                          enum cay_v1_form form, struct cay_stream *stream);
@@ -119,10 +120,7 @@ void cay_v1_shape_result(struct cay_json_writer *w, const struct cay_execution *
 /* SIGTERM, TERM or 15; NULL is SIGTERM. */
 int cay_v1_decode_signal(const struct cay_json *v, int *out, struct cay_error *err);
 
-/* output.c: what is kept of a stream (CAY_RECORD_PAD: of both), from a place on, at most limit
- * bytes; true when some is missing. */
-bool cay_v1_collect(int log_fd, const struct cay_v1_place *from, enum cay_record_kind only,
-                    size_t limit, struct cay_buf *out);
+/* output.c */
 /* CAY_ERR_INVALID, field "offset", where no record begins. */
 int cay_v1_check_place(int log_fd, const struct cay_v1_place *place, struct cay_error *err);
 /* The place where the last `lines` lines begin. */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking cay-file, and what all its answers share. */
-#include "api/dialect.h"
-#include "api/v1/file.h"
-#include "base/clock.h"
+#include "api/file.h"
 #include "model/limits.h"
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <strings.h>
 
 #define FIRST_ROOM 4096
 /* A page may pass its bound by one entry. */
@@ -29,10 +26,10 @@ static int read_mode(const char *text, uint64_t *out, struct cay_error *err)
     return 0;
 }
 
-int cay_v1_file_new(struct cay_req *req, enum cay_file_op op, const struct cay_v1_file_query *q,
-                    struct cay_v1_file **out, struct cay_error *err)
+int cay_api_file_new(struct cay_req *req, enum cay_file_op op, const struct cay_api_file_query *q,
+                     struct cay_api_file **out, struct cay_error *err)
 {
-    struct cay_v1_file *f = cay_arena_alloc(req->arena, sizeof *f);
+    struct cay_api_file *f = cay_arena_alloc(req->arena, sizeof *f);
     f->rq = (struct cay_file_request){.op = op,
                                       .path = q->path,
                                       .to = q->to,
@@ -54,6 +51,21 @@ int cay_v1_file_new(struct cay_req *req, enum cay_file_op op, const struct cay_v
     return q->mode ? read_mode(q->mode, &f->rq.mode, err) : 0;
 }
 
+const char *cay_api_file_boundary(struct cay_req *req)
+{
+    static const char form[] = "multipart/form-data";
+    const char *type = cay_req_header(req, "content-type");
+    if (!type || strncasecmp(type, form, sizeof form - 1) != 0)
+        return "";
+    const char *at = strcasestr(type, "boundary=");
+    if (!at)
+        return NULL;
+    at += sizeof "boundary=" - 1;
+    bool quoted = *at == '"';
+    size_t len = strcspn(at + quoted, quoted ? "\"" : "; \t");
+    return len < 1 || len > 70 ? NULL : cay_arena_strndup(req->arena, at + quoted, len);
+}
+
 /* ---- collecting the reply, on the loop ---- */
 
 struct collect {
@@ -62,7 +74,7 @@ struct collect {
 };
 
 /* Room for what comes next; the reply alone, where the rest is not for us. */
-static size_t make_room(struct cay_arena *a, struct cay_v1_file *f)
+static size_t make_room(struct cay_arena *a, struct cay_api_file *f)
 {
     size_t max = f->head_only ? sizeof f->reply : ROOM_MAX;
     if (f->got_len == f->room && f->room < max) {
@@ -76,7 +88,7 @@ static size_t make_room(struct cay_arena *a, struct cay_v1_file *f)
 }
 
 /* True when all has come that will. */
-static bool take(struct cay_req *req, struct cay_v1_file *f, bool *wait)
+static bool take(struct cay_req *req, struct cay_api_file *f, bool *wait)
 {
     *wait = false;
     size_t room = make_room(req->arena, f);
@@ -108,7 +120,7 @@ static const struct cay_stream_ops ops = {.pull = pull, .close = close_collect};
 
 /* ---- the answer ---- */
 
-static int judge(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
+static int judge(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
                  struct cay_error *err)
 {
     bool whole = f->ended || f->got_len == f->room;
@@ -116,11 +128,8 @@ static int judge(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file 
         return cay_fail(err, CAY_ERR_UNAVAILABLE, "the server is going down");
     bool sound = cay_file_reply_parse(f->got, f->got_len, &f->rq, &f->reply);
     int r = cay_core_file_verdict(&f->rq, sound ? &f->reply : NULL, err);
-    if (r < 0 && sound && f->refused) {
-        cay_api_error(req, err, resp);
-        f->refused(f, resp);
-        return 0;
-    }
+    if (r < 0 && sound && f->refused)
+        return f->refused(req, resp, f, err);
     if (r < 0)
         return r;
     f->data = f->got + sizeof f->reply;
@@ -136,7 +145,7 @@ static int shape(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
 /* Most replies are there as soon as anything is; the others are waited for by the loop. */
 static int collect(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_file *f = req->data;
+    struct cay_api_file *f = req->data;
     bool wait = false;
     while (!wait)
         if (take(req, f, &wait))
@@ -149,8 +158,8 @@ static int collect(struct cay_req *req, struct cay_resp *resp, struct cay_error 
     return cay_resp_defer(resp, &c->base, shape);
 }
 
-int cay_v1_file_ask(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
-                    struct cay_error *err)
+int cay_api_file_ask(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
+                     struct cay_error *err)
 {
     struct cay_file_ends ends;
     int r = cay_core_file(req->core, req->owner, cay_req_param(req, "id"), &f->rq, req->arena,
@@ -163,8 +172,8 @@ int cay_v1_file_ask(struct cay_req *req, struct cay_resp *resp, struct cay_v1_fi
     return collect(req, resp, err);
 }
 
-int cay_v1_file_send(struct cay_req *req, struct cay_resp *resp, struct cay_v1_file *f,
-                     struct cay_error *err)
+int cay_api_file_send(struct cay_req *req, struct cay_resp *resp, struct cay_api_file *f,
+                      struct cay_error *err)
 {
     const char *encoding = cay_req_header(req, "content-encoding");
     struct cay_file_ends ends;
@@ -180,62 +189,4 @@ int cay_v1_file_send(struct cay_req *req, struct cay_resp *resp, struct cay_v1_f
                              .verdict_fd = ends.out_fd,
                              .verdict_ms = CAY_FILE_VERDICT_MS};
     return cay_resp_receive(resp, &to, collect);
-}
-
-/* ---- shapes ---- */
-
-void cay_v1_file_path(struct cay_json_writer *w, const char *key, const char *path, size_t len)
-{
-    char name[32], text[4 * ((CAY_MAX_PATH * 2 + 4) / 3) + 1];
-    cay_jw_strn(w, key, path, len);
-    if (cay_str_is_utf8(path, len) || len > 2 * CAY_MAX_PATH)
-        return;
-    (void)snprintf(name, sizeof name, "%sBase64", key);
-    cay_jw_strn(w, name, text, cay_str_base64(path, len, text));
-}
-
-static const char *type_of(uint32_t mode)
-{
-    switch (mode & S_IFMT) {
-    case S_IFREG:
-        return "file";
-    case S_IFDIR:
-        return "directory";
-    case S_IFLNK:
-        return "symlink";
-    case S_IFIFO:
-        return "fifo";
-    case S_IFSOCK:
-        return "socket";
-    default:
-        return "device";
-    }
-}
-
-void cay_v1_file_info(struct cay_json_writer *w, const struct cay_file_info *info)
-{
-    char mode[8], etag[CAY_FILE_ETAG_SIZE];
-    (void)snprintf(mode, sizeof mode, "%04o", info->mode & 07777);
-    cay_file_etag(info, etag);
-    cay_jw_str(w, "type", type_of(info->mode));
-    cay_jw_int(w, "size", (int64_t)info->size);
-    cay_jw_str(w, "mode", mode);
-    cay_jw_int(w, "uid", info->uid);
-    cay_jw_int(w, "gid", info->gid);
-    cay_jw_time(w, "mtime", info->mtime_ns / 1000000);
-    cay_jw_str(w, "etag", etag);
-}
-
-const char *cay_v1_file_hex(const uint8_t sha256[32], char out[65])
-{
-    for (int i = 0; i < 32; i++)
-        (void)snprintf(out + 2 * i, 3, "%02x", sha256[i]);
-    return out;
-}
-
-void cay_v1_file_hash(struct cay_json_writer *w, const struct cay_file_reply *reply)
-{
-    char hex[65];
-    if (reply->flags & CAY_FILE_HAS_SHA256)
-        cay_jw_str(w, "sha256", cay_v1_file_hex(reply->sha256, hex));
 }
