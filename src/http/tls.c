@@ -10,6 +10,7 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #define CIPHERS "ECDHE+AESGCM:ECDHE+CHACHA20" /* of TLS 1.2; all of 1.3's are good */
@@ -74,6 +75,33 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return r == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/* OpenSSL answers both of the following itself, for as long as they come, and gives back no control
+ * meanwhile: without an end to what can be read, one client could have the loop to itself. */
+static void stop_reading(const SSL *ssl)
+{
+    (void)shutdown(SSL_get_fd(ssl), SHUT_RD);
+}
+
+static void on_info(const SSL *ssl, int where, int what)
+{
+    if (where == SSL_CB_WRITE_ALERT && (what & 0xff) == SSL_AD_NO_RENEGOTIATION)
+        stop_reading(ssl);
+}
+
+static void on_message(int writing, int version, int type, const void *data, size_t len, SSL *ssl,
+                       void *arg)
+{
+    (void)version, (void)arg;
+    bool is_update = !writing && type == SSL3_RT_HANDSHAKE && len > 0 &&
+                     *(const unsigned char *)data == SSL3_MT_KEY_UPDATE;
+    if (!is_update)
+        return;
+    uintptr_t seen = (uintptr_t)SSL_get_app_data(ssl) + 1;
+    (void)SSL_set_app_data(ssl, (void *)seen);
+    if (seen > CAY_TLS_KEY_UPDATES)
+        stop_reading(ssl);
+}
+
 /* A key with a pass phrase: there is nobody to ask. */
 static int no_phrase(char *buf, int size, int writing, void *arg)
 {
@@ -117,6 +145,8 @@ int cay_tls_server(const char *cert, size_t cert_len, const char *key, size_t ke
     if (SSL_CTX_use_PrivateKey(ctx, secret) != 1 || SSL_CTX_check_private_key(ctx) != 1)
         return fail(err, "the private key is not the certificate's");
     SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+    SSL_CTX_set_info_callback(ctx, on_info);
+    SSL_CTX_set_msg_callback(ctx, on_message);
     *out = cay_take_ptr(&ctx);
     return 0;
 }

@@ -386,7 +386,38 @@ TEST(tls_versions_and_protocols)
     cay_close_fd(&id.fd);
 }
 
-TEST(tls_no_second_handshake_and_a_proper_end)
+/* Neither is refused before it is understood; but nobody may keep the loop busy with them. */
+TEST(tls_floods_of_handshakes_are_cut)
+{
+    static struct raw r;
+    struct identity id;
+    struct toy t;
+    make_identity(&id, "one", "DNS:localhost");
+    toy_init_tls(&t, 1, id.fd, 0);
+    toy_start(&t);
+    CHECK("TLS 1.2", greet(&r, &t, TLS1_2_VERSION, NULL));
+    CHECK_EQ("asked", SSL_renegotiate(r.ssl), 1);
+    CHECK("and refused", SSL_do_handshake(r.ssl) != 1);
+    char alert[64];
+    ssize_t n;
+    while ((n = recv(r.at.fd, alert, sizeof alert, 0)) > 0)
+        ;
+    CHECK("for good", n == 0 || errno == ECONNRESET);
+    part(&r);
+
+    CHECK("TLS 1.3", greet(&r, &t, TLS1_3_VERSION, NULL));
+    int sent = 0;
+    while (sent < 100 * CAY_TLS_KEY_UPDATES &&
+           SSL_key_update(r.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 && SSL_do_handshake(r.ssl) == 1)
+        sent++;
+    CHECK("a good many are", sent >= CAY_TLS_KEY_UPDATES);
+    CHECK("and then no more", sent < 100 * CAY_TLS_KEY_UPDATES);
+    part(&r);
+    toy_stop(&t);
+    cay_close_fd(&id.fd);
+}
+
+TEST(tls_proper_end)
 {
     static const char ask[] = "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     static struct raw r;
@@ -396,11 +427,6 @@ TEST(tls_no_second_handshake_and_a_proper_end)
     make_identity(&id, "one", "DNS:localhost");
     toy_init_tls(&t, 1, id.fd, 0);
     toy_start(&t);
-    CHECK("TLS 1.2", greet(&r, &t, TLS1_2_VERSION, NULL));
-    CHECK_EQ("asked", SSL_renegotiate(r.ssl), 1);
-    CHECK("and refused", SSL_do_handshake(r.ssl) != 1);
-    part(&r);
-
     CHECK("TLS 1.3", greet(&r, &t, TLS1_3_VERSION, NULL));
     CHECK_EQ("asks", SSL_write(r.ssl, ask, sizeof ask - 1), sizeof ask - 1);
     int n;
