@@ -173,7 +173,8 @@ struct cay_http_server {
     uint64_t ids;
 };
 
-extern struct cay_metric cay_http_accepted, cay_http_open, cay_http_streams, cay_http_sockets;
+extern struct cay_metric cay_http_accepted, cay_http_open, cay_http_streams, cay_http_sockets,
+    cay_http_unmet;
 
 /* conn.c: reading and ending. On the loop. */
 void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_local);

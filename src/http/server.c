@@ -19,8 +19,11 @@ struct cay_metric cay_http_streams = {
 struct cay_metric cay_http_sockets = {
     .name = "cay_http_websockets", .help = "WebSockets that are open.", .goes_down = true};
 
+struct cay_metric cay_http_unmet = {.name = "cay_tls_handshakes_failed_total",
+                                    .help = "Connections that came to no terms under TLS."};
+
 struct cay_metric *const cay_http_metrics[] = {
-    &cay_http_accepted, &cay_http_open, &cay_http_streams, &cay_http_sockets, NULL,
+    &cay_http_accepted, &cay_http_open, &cay_http_streams, &cay_http_sockets, &cay_http_unmet, NULL,
 };
 
 static const struct cay_http_times default_times = {

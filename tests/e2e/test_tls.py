@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import ssl
@@ -80,11 +81,22 @@ def test_curl(server, authority):
     assert "ALPN: server accepted http/1.1" in done.stderr or "ALPN, server accepted to use http/1.1" in done.stderr
 
 
-def test_who_does_not_know_the_authority_refuses(server):
+def failed_handshakes(client):
+    conn = client.connect()
+    conn.request("GET", "/metrics")
+    text = conn.getresponse().read().decode()
+    conn.close()
+    return int(re.search(r"^cay_tls_handshakes_failed_total (\d+)$", text, re.M)[1])
+
+
+def test_who_does_not_know_the_authority_refuses(server, client):
+    before = failed_handshakes(client)
     done = curl(server.url + "/api/v1/health")
     assert done.returncode == 60 and done.stdout == "", done
+    until(lambda: failed_handshakes(client) > before, "the operator can see that")
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1_1:DeprecationWarning")
 @pytest.mark.parametrize("version, works", [
     (ssl.TLSVersion.TLSv1_3, True), (ssl.TLSVersion.TLSv1_2, True), (ssl.TLSVersion.TLSv1_1, False)])
 def test_versions(server, authority, version, works):
@@ -334,10 +346,12 @@ def test_what_cannot_be_used_does_not_start(fresh, pair, change, said):
     assert said in str(failed.value)
 
 
-def test_by_variables_and_links(fresh, authority, tmp_path):
+def test_by_variable_file_and_links(fresh, authority, tmp_path):
     pair = authority.sign("linked")
     links = [tmp_path / "cert", tmp_path / "key"]
     for link, file in zip(links, pair):
         link.symlink_to(file)
-    server = fresh(env={"CAY_TLS_CERT": str(links[0]), "CAY_TLS_KEY": str(links[1])}, ca=authority.file).start()
+    config = tmp_path / "config"
+    config.write_text(f"tls-key = {links[1]}\n")
+    server = fresh("--config", str(config), env={"CAY_TLS_CERT": str(links[0])}, ca=authority.file).start()
     assert server.url.startswith("https://") and shown(server, authority) == "linked"
