@@ -68,12 +68,13 @@ static int check_filters(const struct cay_strs *list, const char *field, struct 
 static bool takes_data(enum cay_file_op op)
 {
     return op == CAY_FILE_WRITE || op == CAY_FILE_APPEND || op == CAY_FILE_FORM ||
-           op == CAY_FILE_UNPACK || op == CAY_FILE_PUT;
+           op == CAY_FILE_UNPACK || op == CAY_FILE_PUT || op == CAY_FILE_FETCH;
 }
 
 static bool gives_data(enum cay_file_op op)
 {
-    return op == CAY_FILE_READ || op == CAY_FILE_PACK || op == CAY_FILE_WATCH;
+    return op == CAY_FILE_READ || op == CAY_FILE_PACK || op == CAY_FILE_WATCH ||
+           op == CAY_FILE_SCAN || op == CAY_FILE_FETCH;
 }
 
 static bool is_about_processes(enum cay_file_op op)
@@ -112,7 +113,7 @@ static int check(struct cay_file_request *rq, const struct cay_sandbox *sb, stru
         rq->user = sb->spec.user;
     if (!rq->cwd)
         rq->cwd = sb->spec.workdir;
-    if (!takes_data(rq->op))
+    if (!takes_data(rq->op) || rq->op == CAY_FILE_FETCH)
         return 0;
     rq->limit_bytes = sb->spec.disk_bytes;
     if (rq->op == CAY_FILE_WRITE || rq->op == CAY_FILE_APPEND)

@@ -38,6 +38,7 @@ static const char *const ops[CAY_FILE_OPS] = {
     [CAY_FILE_MKDIR] = "mkdir",         [CAY_FILE_MOVE] = "move",     [CAY_FILE_REMOVE] = "remove",
     [CAY_FILE_PACK] = "pack",           [CAY_FILE_UNPACK] = "unpack", [CAY_FILE_WATCH] = "watch",
     [CAY_FILE_PROCESSES] = "processes", [CAY_FILE_SIGNAL] = "signal", [CAY_FILE_PUT] = "put",
+    [CAY_FILE_SCAN] = "scan",           [CAY_FILE_FETCH] = "fetch",
 };
 
 static void *member(const struct cay_file_request *rq, size_t i)

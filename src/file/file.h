@@ -122,5 +122,7 @@ enum cay_file_code cay_file_watch(const struct cay_file_request *rq, struct cay_
 enum cay_file_code cay_file_processes(const struct cay_file_request *rq,
                                       struct cay_file_reply *reply);
 enum cay_file_code cay_file_signal(const struct cay_file_request *rq, struct cay_file_reply *reply);
+enum cay_file_code cay_file_scan(const struct cay_file_request *rq, struct cay_file_reply *reply);
+enum cay_file_code cay_file_fetch(const struct cay_file_request *rq, struct cay_file_reply *reply);
 enum cay_file_code cay_file_put_all(const struct cay_file_request *rq,
                                     struct cay_file_reply *reply);

@@ -33,7 +33,9 @@ enum cay_file_op {
     CAY_FILE_WATCH,     /* events on stdout until nobody reads them */
     CAY_FILE_PROCESSES, /* who runs */
     CAY_FILE_SIGNAL,    /* to one of them */
-    CAY_FILE_PUT,       /* files of an execution, from stdin */
+    CAY_FILE_PUT,       /* files of an execution, or of another time, from stdin */
+    CAY_FILE_SCAN,      /* every file below, and what tells its versions apart */
+    CAY_FILE_FETCH,     /* the contents of those that stdin names */
     CAY_FILE_OPS
 };
 
@@ -164,10 +166,29 @@ struct cay_file_process {
 };
 
 /* PUT: each file, then path_len and len bytes. The reply's count is how many were begun: the last
- * of them is the one that failed. */
+ * of them is the one that failed. mode is 0 for what the request says; or a file with its
+ * permissions, or a link to its bytes, as stat has them: then whatever stands in the way goes; or
+ * CAY_FILE_GONE: it goes, with the directories that are empty then. */
 struct cay_file_put {
     uint64_t len;
-    uint32_t path_len, reserved;
+    uint32_t path_len, mode;
+};
+#define CAY_FILE_GONE 1
+
+/* SCAN: each file or link, then path_len bytes, relative to what was asked for. The last one has
+ * no path and is `whole`; without it some are missing. */
+struct cay_file_seen {
+    uint64_t size, inode;
+    int64_t mtime_ns, ctime_ns;
+    uint32_t mode, path_len, whole, reserved;
+};
+
+/* FETCH takes for each file uint32_t and so many bytes of path; gives this, then len bytes: those
+ * of the file, or of where the link leads. code: no bytes. limit_bytes is of each file. */
+struct cay_file_fetched {
+    struct cay_file_seen seen;
+    uint64_t len;
+    uint32_t code, reserved;
 };
 
 /* Ends of pipes, as cay-file has them. */
@@ -210,6 +231,9 @@ struct cay_file_task {
     struct cay_file_process info;
     const char *user, *command; /* not terminated */
 };
+/* SCAN: 0 done; 1 not enough yet; 2 that was the last; -1 no such thing. A path that is taken is
+ * relative, without "..", "." or empty parts, and names no .git. */
+int cay_file_seen_next(const char **at, size_t *len, struct cay_file_seen *out, const char **path);
 int cay_file_process_next(const char **at, size_t *len, struct cay_file_task *out);
 
 #define CAY_FILE_ETAG_SIZE 56

@@ -88,6 +88,39 @@ int cay_file_event_next(const char **at, size_t *len, struct cay_file_news *out)
     return memchr(out->path, 0, out->path_len) || memchr(out->to, 0, out->to_len) ? -1 : 0;
 }
 
+static bool is_plain(const char *path, size_t len)
+{
+    for (size_t at = 0; at <= len;) {
+        const char *part = path + at, *slash = memchr(part, '/', len - at);
+        size_t n = slash ? (size_t)(slash - part) : len - at;
+        if (n == 0 || (n == 1 && part[0] == '.') || (n == 2 && memcmp(part, "..", 2) == 0) ||
+            (n == 4 && memcmp(part, ".git", 4) == 0))
+            return false;
+        at += n + 1;
+    }
+    return !memchr(path, 0, len);
+}
+
+int cay_file_seen_next(const char **at, size_t *len, struct cay_file_seen *out, const char **path)
+{
+    struct cay_file_seen s;
+    if (*len < sizeof s)
+        return 1;
+    memcpy(&s, *at, sizeof s);
+    if (s.whole)
+        return 2;
+    bool known = S_ISREG(s.mode) || S_ISLNK(s.mode);
+    if (s.path_len == 0 || s.path_len > CAY_MAX_PATH || s.size > INT64_MAX || !known)
+        return -1;
+    if (*len < sizeof s + s.path_len)
+        return 1;
+    *out = s;
+    *path = *at + sizeof s;
+    *at += sizeof s + s.path_len;
+    *len -= sizeof s + s.path_len;
+    return is_plain(*path, s.path_len) ? 0 : -1;
+}
+
 int cay_file_process_next(const char **at, size_t *len, struct cay_file_task *out)
 {
     struct cay_file_process p;

@@ -12,7 +12,8 @@ static const struct cay_file_op_table ops[CAY_FILE_OPS] = {
     [CAY_FILE_REMOVE] = {cay_file_remove, false},      [CAY_FILE_PACK] = {cay_file_pack, true},
     [CAY_FILE_UNPACK] = {cay_file_unpack, false},      [CAY_FILE_WATCH] = {cay_file_watch, true},
     [CAY_FILE_PROCESSES] = {cay_file_processes, true}, [CAY_FILE_SIGNAL] = {cay_file_signal, false},
-    [CAY_FILE_PUT] = {cay_file_put_all, false},
+    [CAY_FILE_PUT] = {cay_file_put_all, false},        [CAY_FILE_SCAN] = {cay_file_scan, true},
+    [CAY_FILE_FETCH] = {cay_file_fetch, true},
 };
 
 /* Only who names something relative to it needs the working directory. */

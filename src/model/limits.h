@@ -118,6 +118,14 @@
 #define CAY_DNS_RECORDS 256          /* looked at in one answer */
 #define CAY_DNS_TTL_MAX 3600         /* seconds; a longer one is cut to it */
 
+/* code history */
+#define CAY_HISTORY_FILES 200000                 /* of one workspace */
+#define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)     /* a larger one is left out */
+#define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
+#define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
+#define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
+#define CAY_HISTORY_MS 30000                     /* that a look at the workspace may take */
+
 /* records */
 #define CAY_AUDIT_DAYS 90
 #define CAY_AUDIT_SYNC_MS 200

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All of a history as a git bundle, and as another sandbox's. */
+#include "base/path.h"
+#include "history/inside.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool put(int fd, const void *data, size_t len)
+{
+    for (const char *at = data; len > 0;) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+static int on_piece(void *data, size_t len, void *fd)
+{
+    return put(*(int *)fd, data, len) ? 0 : -1;
+}
+
+int cay_history_bundle(struct cay_history *h, int fd, struct cay_error *err)
+{
+    char head[160], id[CAY_COMMIT_SIZE];
+    git_packbuilder *pack = NULL;
+    git_revwalk *walk = NULL;
+    if (!h->has_head)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "NO_HISTORY", "there is no version yet");
+    (void)git_oid_tostr(id, sizeof id, &h->head);
+    int len =
+        snprintf(head, sizeof head, "# v2 git bundle\n%s refs/heads/main\n%s HEAD\n\n", id, id);
+    int r = git_packbuilder_new(&pack, h->repo);
+    if (r == 0)
+        r = git_revwalk_new(&walk, h->repo);
+    if (r == 0)
+        r = git_revwalk_push(walk, &h->head);
+    if (r == 0)
+        r = git_packbuilder_insert_walk(pack, walk);
+    if (r == 0 && !put(fd, head, (size_t)len))
+        r = -1;
+    if (r == 0)
+        r = git_packbuilder_foreach(pack, on_piece, &fd);
+    git_revwalk_free(walk);
+    git_packbuilder_free(pack);
+    return r < 0 ? cay_history_fail(err, "the history cannot be written") : 0;
+}
+
+/* ---- files of a history ---- */
+
+static void close_dir(DIR **dir)
+{
+    if (*dir)
+        (void)closedir(*dir);
+}
+
+typedef int (*on_entry)(int from_fd, const char *name, bool is_dir, int to_fd);
+
+static int each(int from_fd, int to_fd, on_entry entry)
+{
+    int r = 0, again = fcntl(from_fd, F_DUPFD_CLOEXEC, 0);
+    CAY_CLEANUP(close_dir) DIR *dir = again < 0 ? NULL : fdopendir(again);
+    if (!dir)
+        return -1;
+    rewinddir(dir);
+    for (struct dirent *e; r == 0 && (e = readdir(dir));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        struct stat st;
+        r = fstatat(from_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW);
+        if (r == 0)
+            r = entry(from_fd, e->d_name, S_ISDIR(st.st_mode), to_fd);
+    }
+    return r;
+}
+
+static int open_below(int fd, const char *name)
+{
+    return openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int remove_entry(int fd, const char *name, bool is_dir, int unused)
+{
+    if (is_dir) {
+        CAY_AUTO_FD int sub = open_below(fd, name);
+        if (sub < 0 || each(sub, unused, remove_entry) < 0)
+            return -1;
+    }
+    return unlinkat(fd, name, is_dir ? AT_REMOVEDIR : 0);
+}
+
+void cay_history_remove(int dir_fd, const char *sandbox_id)
+{
+    if (cay_id_is_sandbox(sandbox_id) &&
+        faccessat(dir_fd, sandbox_id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        (void)remove_entry(dir_fd, sandbox_id, true, -1); /* what stays goes at the next sweep */
+}
+
+/* Objects never change, so both may have them; everything else is a copy. */
+static int copy_entry(int from_fd, const char *name, bool is_dir, int to_fd)
+{
+    bool lasts = strlen(name) == 38 || strncmp(name, "pack-", 5) == 0;
+    if (is_dir) {
+        if (mkdirat(to_fd, name, 0700) < 0)
+            return -1;
+        CAY_AUTO_FD int from = open_below(from_fd, name);
+        CAY_AUTO_FD int to = open_below(to_fd, name);
+        return from < 0 || to < 0 ? -1 : each(from, to, copy_entry);
+    }
+    if (lasts)
+        return linkat(from_fd, name, to_fd, name, 0);
+    CAY_AUTO_FD int from = openat(from_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    CAY_AUTO_FD int to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ssize_t n = -1;
+    while (from >= 0 && to >= 0 && (n = copy_file_range(from, NULL, to, NULL, 1 << 20, 0)) > 0)
+        ;
+    return n < 0 ? -1 : 0;
+}
+
+int cay_history_copy(int dir_fd, const char *from_id, const char *to_id, struct cay_error *err)
+{
+    struct cay_history *h = NULL;
+    int r = cay_history_open(dir_fd, from_id, false, &h, err); /* holds it still */
+    if (r < 0)
+        return r;
+    CAY_AUTO_FD int to = -1;
+    r = cay_path_open_dir(dir_fd, to_id, 0700, &to, err);
+    if (r == 0 && each(h->fd, to, copy_entry) < 0)
+        r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot copy a history");
+    cay_history_close(h);
+    if (r < 0)
+        cay_history_remove(dir_fd, to_id);
+    return r;
+}

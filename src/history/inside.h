@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of history share.
+ *
+ *   repo.c     opening, the journal
+ *   commit.c   a new version
+ *   ignore.c   what a .gitignore leaves out
+ *   compare.c  diffs, the way back
+ *   bundle.c   all of it as one file */
+#pragma once
+#include "history/history.h"
+#include "model/limits.h"
+#include <git2.h>
+#include <limits.h>
+
+struct cay_history {
+    int fd;        /* its directory */
+    char path[48]; /* the same, for libgit2 */
+    int journal_fd;
+    git_repository *repo;
+    git_odb *odb;
+    git_index *index;
+    git_odb_backend *pending; /* objects that are not on the disk yet; NULL: they are */
+    size_t taken;             /* since the last version */
+    uint64_t taken_bytes;
+    int64_t looked_at_ns;
+    bool has_head;
+    git_oid head; /* of the newest version */
+    struct cay_arena arena;
+    struct cay_strs ids; /* of all versions, oldest first */
+};
+
+/* libgit2's own message becomes the cause. */
+int cay_history_fail(struct cay_error *err, const char *what);
+/* repo.c */
+int cay_journal_add(struct cay_history *h, const struct cay_version *v, struct cay_error *err);
+/* The commit that an id of the journal stands for. */
+int cay_history_find(struct cay_history *h, const char *id, const char *field, git_oid *out,
+                     struct cay_error *err);
+/* The tree of a commit; NULL stands for none. */
+int cay_history_tree(struct cay_history *h, const git_oid *commit, git_tree **out,
+                     struct cay_error *err);
+/* A path as it can be told: as it is, or in quotes as git would. */
+const char *cay_history_quote(struct cay_arena *a, const char *path, size_t len);
+
+/* ignore.c */
+struct cay_ignore_rule {
+    const char *base; /* directory of its file, "" or with a slash at the end */
+    const char *pattern;
+    bool negated, only_dirs, anchored;
+};
+struct cay_ignore {
+    struct cay_ignore_rule *at; /* the later wins */
+    size_t count, cap;
+};
+/* base is the .gitignore's path without its name. */
+void cay_ignore_add(struct cay_arena *a, struct cay_ignore *rules, const char *base,
+                    const char *text, size_t len);
+bool cay_ignore_has(const struct cay_ignore *rules, const char *path);

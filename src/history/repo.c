@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a history lies, and its journal. */
+#include "base/json.h"
+#include "base/path.h"
+#include "history/inside.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <git2/sys/repository.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define JOURNAL_MAX (256 * CAY_MIB)
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* No configuration of this machine or of anybody's home has a say in here. */
+static void begin_libgit2(void)
+{
+    static const git_config_level_t levels[] = {GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG,
+                                                GIT_CONFIG_LEVEL_GLOBAL,
+                                                GIT_CONFIG_LEVEL_PROGRAMDATA};
+    (void)git_libgit2_init(); /* counts how often; cannot fail in a way that matters before use */
+    for (size_t i = 0; i < CAY_COUNT(levels); i++)
+        (void)git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "");
+    (void)git_libgit2_opts(GIT_OPT_ENABLE_STRICT_OBJECT_CREATION, 0);
+    (void)git_libgit2_opts(GIT_OPT_ENABLE_STRICT_HASH_VERIFICATION, 0);
+}
+
+int cay_history_fail(struct cay_error *err, const char *what)
+{
+    const git_error *said = git_error_last();
+    (void)cay_fail_as(err, CAY_ERR_INTERNAL, "HISTORY_ERROR", "%s", what);
+    cay_str_copy(err->cause, sizeof err->cause, said && said->message ? said->message : "");
+    return CAY_ERR_INTERNAL;
+}
+
+void cay_history_close(struct cay_history *h)
+{
+    if (!h)
+        return;
+    git_index_free(h->index);
+    git_repository_free(h->repo);
+    git_odb_free(h->odb);
+    cay_close_fd(&h->journal_fd);
+    cay_close_fd(&h->fd);
+    cay_arena_done(&h->arena);
+    free(h);
+}
+
+static void close_it(struct cay_history **h)
+{
+    cay_history_close(*h);
+}
+
+/* Looks like a repository to git, for whoever is curious on the server's machine. */
+static int make(int fd, struct cay_error *err)
+{
+    static const char head[] = "ref: refs/heads/main\n";
+    static const char config[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+    static const char *const dirs[] = {"objects", "objects/pack", "objects/info", "refs",
+                                       "refs/heads"};
+    for (size_t i = 0; i < CAY_COUNT(dirs); i++)
+        if (mkdirat(fd, dirs[i], 0700) < 0 && errno != EEXIST)
+            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot begin a history");
+    int r = cay_path_replace(fd, "config", config, strlen(config), 0600, err);
+    return r < 0 ? r : cay_path_replace(fd, "HEAD", head, strlen(head), 0600, err);
+}
+
+/* The objects, without a repository around them: that would want to know its real path, which the
+ * server may not be able to walk. */
+static int open_objects(struct cay_history *h, struct cay_error *err)
+{
+    char path[80];
+    git_odb_backend *backend = NULL;
+    git_config *config = NULL;
+    (void)snprintf(path, sizeof path, "%s/objects", h->path);
+    int r = git_odb_new(&h->odb);
+    if (r == 0)
+        r = git_odb_backend_loose(&backend, path, 1, 0, 0700, 0600);
+    if (r == 0)
+        r = git_odb_add_backend(h->odb, backend, 1);
+    if (r == 0)
+        r = git_odb_backend_pack(&backend, path);
+    if (r == 0)
+        r = git_odb_add_backend(h->odb, backend, 2);
+    if (r == 0)
+        r = git_repository_wrap_odb(&h->repo, h->odb);
+    if (r == 0)
+        r = git_config_new(&config);
+    if (r == 0)
+        r = git_repository_set_config(h->repo, config);
+    git_config_free(config);
+    (void)snprintf(path, sizeof path, "%s/index", h->path);
+    if (r == 0)
+        r = git_index_open(&h->index, path);
+    return r < 0 ? cay_history_fail(err, "cannot open the history") : 0;
+}
+
+static int open_journal(struct cay_history *h, struct cay_error *err)
+{
+    h->journal_fd = openat(h->fd, "journal", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (h->journal_fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot open a history's journal");
+    return 0;
+}
+
+static int read_journal(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
+                        struct cay_error *err);
+
+/* A power cut may have taken objects whose line is there: the newest version that is whole counts.
+ */
+static int find_head(struct cay_history *h, struct cay_error *err)
+{
+    struct cay_versions all;
+    int r = read_journal(h, &h->arena, &all, err);
+    for (size_t i = 0; r == 0 && i < all.count; i++) {
+        git_tree *tree = NULL;
+        struct cay_error ignored;
+        cay_strs_push(&h->arena, &h->ids, all.at[all.count - 1 - i].id);
+        if (!h->has_head && git_oid_fromstr(&h->head, all.at[i].commit) == 0)
+            h->has_head = cay_history_tree(h, &h->head, &tree, &ignored) == 0;
+        git_tree_free(tree);
+    }
+    return r;
+}
+
+int cay_history_open(int dir_fd, const char *sandbox_id, bool make_it, struct cay_history **out,
+                     struct cay_error *err)
+{
+    CAY_CLEANUP(close_it) struct cay_history *h = calloc(1, sizeof *h);
+    if (!h)
+        abort();
+    (void)pthread_once(&once, begin_libgit2);
+    h->fd = h->journal_fd = -1;
+    if (!cay_id_is_sandbox(sandbox_id))
+        return cay_fail(err, CAY_ERR_INVALID, "not a sandbox id");
+    if (!make_it && faccessat(dir_fd, sandbox_id, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "NO_HISTORY",
+                           "this sandbox keeps no history: make it with \"track\": \"workspace\"");
+    int r = cay_path_open_dir(dir_fd, sandbox_id, 0700, &h->fd, err);
+    if (r == 0)
+        r = open_journal(h, err);
+    struct stat st;
+    if (r == 0 && fstatat(h->fd, "HEAD", &st, AT_SYMLINK_NOFOLLOW) < 0)
+        r = make(h->fd, err);
+    (void)snprintf(h->path, sizeof h->path, "/proc/self/fd/%d", h->fd);
+    if (r == 0)
+        r = open_objects(h, err);
+    if (r == 0)
+        r = find_head(h, err);
+    if (r == 0)
+        *out = cay_take_ptr(&h);
+    return r;
+}
+
+/* ---- the journal ---- */
+
+static void put_strs(struct cay_json_writer *w, const char *key, const struct cay_strs *list)
+{
+    if (list->count == 0)
+        return;
+    cay_jw_array(w, key);
+    for (size_t i = 0; i < list->count; i++)
+        cay_jw_str(w, NULL, list->at[i]);
+    cay_jw_array_end(w);
+}
+
+int cay_journal_add(struct cay_history *h, const struct cay_version *v, struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf line = {0};
+    struct cay_json_writer w = {.buf = &line};
+    char ref[CAY_COMMIT_SIZE + 1];
+    cay_jw_object(&w, NULL);
+    cay_jw_str(&w, "id", v->id);
+    cay_jw_str(&w, "commit", v->commit);
+    cay_jw_str(&w, "message", v->message);
+    cay_jw_int(&w, "time", v->time_ms);
+    put_strs(&w, "files", &v->files);
+    cay_jw_int(&w, "fileCount", v->file_count);
+    put_strs(&w, "leftOut", &v->left_out);
+    cay_jw_int(&w, "leftOutCount", v->left_out_count);
+    cay_jw_object_end(&w);
+    cay_buf_addc(&line, '\n');
+    if (write(h->journal_fd, line.data, line.len) != (ssize_t)line.len)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a history's journal");
+    (void)snprintf(ref, sizeof ref, "%s\n", v->commit);
+    cay_strs_push(&h->arena, &h->ids, cay_arena_strdup(&h->arena, v->id));
+    return cay_path_replace(h->fd, "refs/heads/main", ref, strlen(ref), 0600, err);
+}
+
+static struct cay_strs get_strs(struct cay_arena *a, const struct cay_json *line, const char *key)
+{
+    const struct cay_json *list = cay_json_get(line, key);
+    struct cay_strs out = {0};
+    for (const struct cay_json *at = list ? list->first : NULL; at; at = at->next)
+        cay_strs_push(a, &out, at->text ? at->text : "");
+    return out;
+}
+
+static bool read_line(struct cay_arena *a, const char *text, size_t len, struct cay_version *out)
+{
+    const struct cay_json *line;
+    struct cay_error ignored; /* a line that is none never was */
+    if (cay_json_parse(a, text, len, &line, &ignored) < 0 || line->kind != CAY_JSON_OBJECT)
+        return false;
+    *out = (struct cay_version){
+        .id = cay_json_get_str(line, "id", CAY_HISTORY_NO_ID),
+        .commit = cay_json_get_str(line, "commit", ""),
+        .message = cay_json_get_str(line, "message", ""),
+        .time_ms = cay_json_get_int(line, "time", 0),
+        .files = get_strs(a, line, "files"),
+        .left_out = get_strs(a, line, "leftOut"),
+        .file_count = cay_json_get_int(line, "fileCount", 0),
+        .left_out_count = cay_json_get_int(line, "leftOutCount", 0),
+    };
+    return strlen(out->commit) == CAY_COMMIT_SIZE - 1;
+}
+
+/* A last line without its end is cut off, so that the next does not go on behind it. */
+static int read_journal(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
+                        struct cay_error *err)
+{
+    char *text;
+    size_t len, lines = 0, at = 0;
+    int r = cay_path_read(h->fd, "journal", JOURNAL_MAX, a, &text, &len, err);
+    if (r < 0)
+        return r;
+    while (len > 0 && text[len - 1] != '\n')
+        len--;
+    (void)!ftruncate(h->journal_fd, (off_t)len); /* else it is read again as it is now */
+    for (size_t i = 0; i < len; i++)
+        lines += text[i] == '\n';
+    struct cay_version *all = cay_arena_alloc(a, (lines + 1) * sizeof *all);
+    out->count = 0;
+    while (at < len) {
+        size_t n = (size_t)((char *)memchr(text + at, '\n', len - at) - (text + at));
+        out->count += read_line(a, text + at, n, &all[lines - 1 - out->count]);
+        at += n + 1;
+    }
+    out->at = all + (lines - out->count);
+    return 0;
+}
+
+int cay_history_list(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
+                     struct cay_error *err)
+{
+    return read_journal(h, a, out, err);
+}
+
+bool cay_history_has(const struct cay_history *h, const char *id)
+{
+    for (size_t i = h->ids.count; i > 0; i--)
+        if (strcmp(h->ids.at[i - 1], id) == 0)
+            return true;
+    return false;
+}
+
+int cay_history_find(struct cay_history *h, const char *id, const char *field, git_oid *out,
+                     struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_versions all;
+    int r = read_journal(h, &a, &all, err);
+    bool named = strcmp(id, CAY_HISTORY_NO_ID) != 0;
+    for (size_t i = 0; r == 0 && named && i < all.count; i++)
+        if (strcmp(all.at[i].id, id) == 0 || strcmp(all.at[i].commit, id) == 0)
+            return git_oid_fromstr(out, all.at[i].commit) < 0
+                       ? cay_history_fail(err, "a version has no commit")
+                       : 0;
+    if (r < 0)
+        return r;
+    (void)cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND",
+                      "no version of this sandbox has this id");
+    cay_str_copy(err->field, sizeof err->field, field);
+    return CAY_ERR_NOT_FOUND;
+}
+
+int cay_history_tree(struct cay_history *h, const git_oid *commit, git_tree **out,
+                     struct cay_error *err)
+{
+    git_commit *found = NULL;
+    *out = NULL;
+    if (!commit)
+        return 0;
+    int r = git_commit_lookup(&found, h->repo, commit);
+    if (r == 0)
+        r = git_commit_tree(out, found);
+    git_commit_free(found);
+    return r < 0 ? cay_history_fail(err, "a version cannot be read") : 0;
+}
+
+const char *cay_history_quote(struct cay_arena *a, const char *path, size_t len)
+{
+    static const char plain[] = "abtnvfr";
+    CAY_AUTO_BUF struct cay_buf out = {0};
+    bool odd = !cay_str_is_utf8(path, len);
+    for (size_t i = 0; i < len && !odd; i++)
+        odd = (unsigned char)path[i] < 0x20 || path[i] == 0x7f || strchr("\"\\", path[i]);
+    if (!odd)
+        return cay_arena_strndup(a, path, len);
+    cay_buf_addc(&out, '"');
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)path[i];
+        if (c >= 7 && c <= 13)
+            cay_buf_addf(&out, "\\%c", plain[c - 7]);
+        else if (c == '"' || c == '\\')
+            cay_buf_addf(&out, "\\%c", c);
+        else if (c < 0x20 || c >= 0x7f)
+            cay_buf_addf(&out, "\\%03o", c);
+        else
+            cay_buf_addc(&out, (char)c);
+    }
+    cay_buf_addc(&out, '"');
+    return cay_arena_strndup(a, out.data, out.len);
+}
