@@ -5,6 +5,7 @@
 #   make run        the server in the foreground      DATA=./data LISTEN=127.0.0.1:3000
 #   make test       every test; the last line is `N passed, N failed`      SUITES="unit e2e"
 #   make power      200 power cuts at random moments      CUTS=200 SEED=17
+#   make slow       clients that are slow on purpose, in numbers: four minutes
 #   make v2         the same on Debian's kernels with cgroup v2 alone, in QEMU      GUESTS="debian-12 debian-13"
 #   make bench      figures side by side with other systems, and build/bench.json      ROWS="create fork"
 #   make bench-2000 only that of many live sandboxes      COUNT=5000
@@ -28,11 +29,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 # Of these alone: `make run` keeps its images with its data.
-test power v2 bench bench-2000: export CAY_IMAGES := $(TEST_IMAGES)
+test power slow v2 bench bench-2000: export CAY_IMAGES := $(TEST_IMAGES)
 
 share = $(DESTDIR)$(PREFIX)/share/cay
 
-.PHONY: build packages run test power v2 images bench bench-2000 check format asan tsan fuzz install clean
+.PHONY: build packages run test power slow v2 images bench bench-2000 check format asan tsan fuzz install clean
 .DEFAULT_GOAL := build
 # Two of these at once would only fight for the same build directory.
 .NOTPARALLEL:
@@ -62,6 +63,10 @@ test: build images
 power: build images
 	@tools/packages test
 	@CUTS=$(CUTS) SEED=$(SEED) tools/test build fault/test_power.py
+
+slow: build images
+	@tools/packages test
+	@CAY_SLOW=1 PYTEST="-m slow" tools/test build fault/test_slow.py
 
 v2: build images
 	@tools/packages v2

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #define UPLOAD (3 * 1000 * 1000 + 1)
 
@@ -321,6 +322,26 @@ TEST(tls_certificate_is_renewed_for_those_who_come)
     cay_close_fd(&news[1]);
     cay_close_fd(&before.fd);
     cay_close_fd(&after.fd);
+}
+
+/* Every test of the server once more, with its clients in tunnels. */
+TEST(tls_carries_everything)
+{
+    struct identity id;
+    char path[64];
+    int status = -1;
+    make_identity(&id, "one", "DNS:localhost");
+    (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), id.fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)setenv("CAY_TEST_TLS", path, 1);
+        (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* the counts that matter are ours */
+        execl("/proc/self/exe", "unit", "http_", (char *)NULL);
+        _exit(127);
+    }
+    (void)waitpid(pid, &status, 0);
+    CHECK_EQ("all passed", status, 0);
+    cay_close_fd(&id.fd);
 }
 
 /* A client of OpenSSL's own, which may do what ours would not. */

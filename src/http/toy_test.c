@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/toy_test.h"
 #include "base/clock.h"
+#include "http/tunnel_test.h"
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -335,7 +336,10 @@ static void listen_anywhere(struct toy *t)
 
 void toy_init(struct toy *t, int workers)
 {
-    toy_init_tls(t, workers, 0, 0);
+    const char *identity = tunnel_identity();
+    CAY_AUTO_FD int fd = identity ? open(identity, O_RDONLY | O_CLOEXEC) : -1;
+    toy_init_tls(t, workers, fd, 0);
+    t->tunnelled = identity != NULL;
 }
 
 void toy_init_tls(struct toy *t, int workers, int tls_fd, int news_fd)
@@ -434,9 +438,11 @@ void toy_connect(struct toy *t, struct toy_client *c)
     at.sin_port = htons((uint16_t)t->port);
     c->len = 0;
     c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ("connect", connect(c->fd, (struct sockaddr *)&at, sizeof at), 0);
+    if (t->tunnelled)
+        c->fd = tunnel_open(c->fd);
     (void)setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     (void)setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    CHECK_EQ("connect", connect(c->fd, (struct sockaddr *)&at, sizeof at), 0);
 }
 
 void toy_send(struct toy_client *c, const char *bytes)

@@ -8,7 +8,8 @@ struct toy {
     struct cay_http_server *server;
     pthread_t thread;
     int listen_fd, port, result;
-    int file_fd; /* what /follow and /defer read; ends at a '$' */
+    bool tunnelled; /* under TLS, of which its clients know nothing */
+    int file_fd;    /* what /follow and /defer read; ends at a '$' */
     /* The other ends of what the latest /take or /give was given. */
     int sink_fd, end_fd, verdict_fd, source_fd;
 };

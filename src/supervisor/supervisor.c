@@ -235,10 +235,15 @@ static int watch(struct keeper *k)
     return terms ? 0 : WEXITSTATUS(status);
 }
 
+static struct keeper new_keeper(struct cay_config *cfg)
+{
+    return (struct keeper){.cfg = cfg, .self = getpid(), .news_fd = -1};
+}
+
 static int open_keeper(struct keeper *k, struct cay_config *cfg, struct cay_error *err)
 {
     struct rlimit files;
-    *k = (struct keeper){.cfg = cfg, .self = getpid(), .news_fd = -1};
+    *k = new_keeper(cfg);
     int r = cay_house_open(&k->house, cfg, LOCK_WAIT_MS, err);
     if (r == 0 && cfg->tls_cert)
         r = cay_certificate_read(cfg, &cfg->tls_fd, err);
@@ -306,13 +311,23 @@ static int ask_down(struct keeper *k, struct cay_error *err)
     return reply.code < 0 ? cay_fail(err, reply.code, "%s", reply.msg) : 0;
 }
 
+/* For an engine alone: without a port, a certificate, and anything new. */
+static struct cay_config bare_config(const char *data_dir)
+{
+    return (struct cay_config){.data = data_dir,
+                               .data_fd = -1,
+                               .listen_fd = -1,
+                               .admin_fd = -1,
+                               .tls_fd = -1,
+                               .tls_news_fd = -1,
+                               .closing = true};
+}
+
 int cay_supervisor_down(const char *data_dir)
 {
     struct cay_error err;
     struct keeper k;
-    struct cay_config cfg = {
-        .data = data_dir, .data_fd = -1, .listen_fd = -1, .admin_fd = -1, .closing = true};
-    cfg.tls_fd = cfg.tls_news_fd = -1;
+    struct cay_config cfg = bare_config(data_dir);
 
     cay_log_init("supervisor");
     int pid = cay_house_read_pid(data_dir, "supervisor");
@@ -323,7 +338,7 @@ int cay_supervisor_down(const char *data_dir)
                                    : 0;
     if (r == 0) {
         /* Whoever holds the lock is asked to go first; nobody does: nothing was running. */
-        k = (struct keeper){.cfg = &cfg, .self = getpid(), .news_fd = -1};
+        k = new_keeper(&cfg);
         r = cay_house_open(&k.house, &cfg, 0, &err);
         if (r == CAY_ERR_CONFLICT && pid > 0) {
             cay_house_close(&k.house);
@@ -349,13 +364,12 @@ int cay_supervisor_lend(const char *data_dir, int (*work)(void *arg, struct cay_
 {
     struct keeper k;
     char mark[PATH_MAX];
-    struct cay_config cfg = {
-        .data = data_dir, .data_fd = -1, .listen_fd = -1, .admin_fd = -1, .closing = true};
+    struct cay_config cfg = bare_config(data_dir);
     cay_log_init("supervisor");
     snprintf(mark, sizeof mark, "%s/instance", data_dir);
     if (access(mark, F_OK) < 0)
         return cay_fail_errno(err, CAY_ERR_NOT_FOUND, "%s is no data directory of cay", data_dir);
-    k = (struct keeper){.cfg = &cfg, .self = getpid()};
+    k = new_keeper(&cfg);
     int r = cay_house_open(&k.house, &cfg, 0, err);
     if (r == CAY_ERR_CONFLICT) {
         cay_house_close(&k.house);
