@@ -94,6 +94,25 @@ TEST(prime_start_command_is_one_string)
     api_close(&api);
 }
 
+TEST(prime_names_are_titles_for_that_client_alone)
+{
+    struct api api;
+    api_open(&api, 0);
+    const char *body = "{\"name\":\"Its Box\"," SMALL "}",
+               *agent = "User-Agent: prime-sandboxes/9\r\n";
+    CHECK_EQ("others are told", status_of(ask(&api, "POST /api/v1/sandbox", NULL, body)), 400);
+    const char *answer = ask(&api, "POST /api/v1/sandbox", agent, body);
+    CHECK("made to fit", strstr(answer, "\"name\":\"its-box\"") != NULL);
+    answer = ask(&api, "POST /api/v1/sandbox", agent, body);
+    CHECK("told apart", strstr(answer, "\"name\":\"its-box-") != NULL);
+    body = "{\"name\":\"its-box\"," SMALL "}";
+    CHECK_EQ("others are told", status_of(ask(&api, "POST /api/v1/sandbox", NULL, body)), 409);
+    body = "{\"name\":\"its-box\",\"memoryGB\":0.001}";
+    CHECK_EQ("what else is wrong", status_of(ask(&api, "POST /api/v1/sandbox", agent, body)), 400);
+    CHECK_EQ("two", cay_provider_fake_count(api.f.provider), 2);
+    api_close(&api);
+}
+
 TEST(prime_user_and_directory_by_advanced_configs)
 {
     struct api api;
@@ -205,7 +224,7 @@ static const struct {
      {0},
      "",
      400,
-     "\"field\":\"cwd\""},
+     "\"field\":\"working_dir\""},
     {"a time of nothing",
      "POST /gateway/local/box/exec",
      NULL,

@@ -111,6 +111,15 @@ def lists(c, ident):
     assert c.get(others[2]).status == "TERMINATED" and c.get(others[2]).terminated_at
 
 
+def names(c, _):
+    """Many may have the same one, in any letters."""
+    made = [c.create(spec(name)) for name in ("Sandbox Env_1", "Sandbox Env_1", "bulk", "x" * 80, "x" * 80, "--")]
+    assert made[0].name == "sandbox-env-1" and made[1].name.startswith("sandbox-env-1-"), made
+    assert made[2].name.startswith("bulk-") and made[3].name == "x" * 63 and made[4].name.startswith("x" * 54 + "-"), made
+    assert len({m.id for m in made}) == len({m.name for m in made}) == 6
+    assert sorted(c.bulk_delete(sandbox_ids=[m.id for m in made]).succeeded) == sorted(m.id for m in made)
+
+
 def statuses(c, ident):
     if not c.can("get_sandbox_statuses"):
         return
@@ -198,11 +207,30 @@ def logs(c):
     c.delete(made.id)
 
 
+def network(c, ident):
+    """Passed over as long as the server has no policies for outgoing connections."""
+    if not c.can("set_network"):
+        return
+    try:
+        before = c.get_network(ident).generation
+    except prime.APIError as e:
+        assert "no such path" in str(e), e
+        return
+    status = c.set_network(ident, allow=["pypi.org", "*.debian.org"])
+    assert status.policy.allowlist == ["pypi.org", "*.debian.org"] and status.policy.denylist is None, status
+    assert status.generation == before + 1, status
+    assert c.set_network(ident, deny=["*"]).policy.allowlist == []
+    status = c.set_network(ident, allow=["*"])
+    assert status.policy.denylist == [] and status.policy.allowlist is None and status.generation == before + 3, status
+    assert c.get_network(ident).policy == status.policy
+    made = c.create(spec("netted", vm=None, network_denylist=["10.0.0.0/8", "a.org"]))
+    assert made.network_denylist == ["10.0.0.0/8", "a.org"] and made.network_allowlist is None, made
+    c.delete(made.id)
+
+
 def errors(c, ident):
     raises(prime.APIError, lambda: c.get("nobody"), "HTTP 404: sandbox not found")
     raises(prime.APIError, lambda: c.delete("nobody"), "HTTP 404")
-    raises(prime.APIError, lambda: c.create(spec("NOT A NAME")), "HTTP 400: name")
-    raises(prime.APIError, lambda: c.create(spec("first")), "HTTP 409")
     raises(prime.APIError, lambda: c.create(spec("x", memory_gb=1000000)), "HTTP 400: memory")
     unknown = spec("x")
     unknown.docker_image = "no/such:image"
@@ -242,7 +270,7 @@ def main():
     ident = create_and_wait(c)
     for step in (start_commands, the_same_again, logs):
         step(c)
-    for step in (lists, statuses, commands, jobs, files, windows, errors, a_stale_token, the_end):
+    for step in (lists, names, statuses, commands, jobs, files, windows, network, errors, a_stale_token, the_end):
         step(c, ident)
         print(step.__name__, flush=True)
     c.close()

@@ -9,7 +9,7 @@ import pytest
 
 from harness.server import CAY, Server
 from harness.venv import python_with
-from harness.wait import stretch
+from harness.wait import stretch, until
 
 TOUR = Path(__file__).parents[1] / "clients" / "prime_tour.py"
 TOUR_S = 150
@@ -43,3 +43,27 @@ def test_tour(house, version, mode, tmp_path):
     client.close()
     assert done.returncode == 0 and f"toured {version}" in done.stdout, f"{done.stdout}\n{done.stderr}"
     assert left == []
+
+
+def test_audit(house):
+    """What comes through the gateway is recorded under the names that /api/v1 has for it."""
+    server, _, key = house
+    client = server.client(token=key)
+    box = client.create("box")
+    token = client.post(f"/sandbox/{box['id']}/auth").json()
+    place = f"{token['gateway_url']}/{token['user_ns']}/{token['job_id']}".removeprefix(server.url)
+    conn = client.connect()
+    headers = {"Authorization": f"Bearer {token['token']}", "Content-Type": "application/json"}
+    conn.request("POST", f"{place}/exec", b'{"command": "echo x > /workspace/x"}', headers)
+    assert conn.getresponse().read() == b'{"stdout":"","stderr":"","exit_code":0}'
+    conn.request("GET", f"{place}/read-file?path=/workspace/x", headers=headers)
+    assert conn.getresponse().status == 200
+    conn.close()
+
+    def found():
+        entries = client.get("/audit", sandbox=box["id"]).json()["entries"]
+        return {(e["action"], e.get("object", "")[:5]) for e in entries}
+
+    until(lambda: {("sandbox.exec", "exec_"), ("sandbox.files.read", "/work")} <= found(), "both are recorded")
+    client.delete("/sandbox/box")
+    client.close()

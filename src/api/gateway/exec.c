@@ -72,6 +72,8 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     cay_strs_push(req->arena, &spec.argv, "-c");
     cay_strs_push(req->arena, &spec.argv, body.command);
     r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena, ex, err);
+    if (r < 0 && strcmp(err->field, "cwd") == 0)
+        cay_str_copy(err->field, sizeof err->field, "working_dir"); /* as this body has it */
     if (r < 0)
         return r;
     req->object = ex->id;

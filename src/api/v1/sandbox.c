@@ -44,6 +44,25 @@ static const struct cay_field create_fields[] = {
     CAY_FIELD_END,
 };
 
+static int make_named(struct cay_req *req, bool wait, struct cay_spec *spec,
+                      struct cay_sandbox *out, struct cay_error *err)
+{
+    return wait ? cay_core_create(req->core, req->owner, spec, req->arena, out, err)
+                : cay_core_begin_create(req->core, req->owner, spec, req->arena, out, err);
+}
+
+static int make_titled(struct cay_req *req, bool wait, struct cay_spec *spec,
+                       struct cay_sandbox *out, struct cay_error *err)
+{
+    const char *title = spec->name;
+    spec->name = cay_v1_title_name(req->arena, title, true);
+    int r = make_named(req, wait, spec, out, err);
+    if (r == 0 || !cay_v1_title_refused(err))
+        return r;
+    spec->name = cay_v1_title_name(req->arena, title, false);
+    return make_named(req, wait, spec, out, err);
+}
+
 static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct create_query q = {.wait = true};
@@ -55,8 +74,7 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         r = cay_v1_decode_spec(req, &spec, NULL, err);
     if (r < 0)
         return r;
-    r = q.wait ? cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err)
-               : cay_core_begin_create(req->core, req->owner, &spec, req->arena, &sb, err);
+    r = (spec.name && cay_v1_titles(req) ? make_titled : make_named)(req, q.wait, &spec, &sb, err);
     if (r < 0)
         return r;
     cay_str_copy(req->subject, sizeof req->subject, sb.id);

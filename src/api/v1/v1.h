@@ -45,6 +45,13 @@ int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **ou
 bool cay_v1_time(int64_t ms, int64_t count, int64_t unit_ms, int64_t *out);
 /* "cpu", "output", "requests", "commands" as bits. */
 int cay_v1_idle_when(const struct cay_strs *words, unsigned *out, struct cay_error *err);
+/* titles.c: does this client take names for titles? */
+bool cay_v1_titles(const struct cay_req *req);
+/* Is it for its name that a create failed? */
+bool cay_v1_title_refused(const struct cay_error *err);
+/* A name made of a title, `alone` or told apart from others of that title; NULL when nothing of it
+ * can be one. */
+const char *cay_v1_title_name(struct cay_arena *a, const char *title, bool alone);
 /* status.c: errorType, errorMessage and exitCode of one that ended by itself; null else. */
 void cay_v1_shape_failure(struct cay_json_writer *w, const char *type, const char *message,
                           const struct cay_sandbox *sb);
