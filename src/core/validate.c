@@ -86,7 +86,8 @@ void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host)
 {
     if (spec->memory_bytes == CAY_DEFAULT_MEMORY_BYTES && spec->memory_bytes > host->memory_bytes)
         spec->memory_bytes = host->memory_bytes;
-    if (spec->disk_bytes == CAY_DEFAULT_DISK_BYTES && spec->disk_bytes > most_disk(host))
+    bool fits = spec->disk_fits || spec->disk_bytes == CAY_DEFAULT_DISK_BYTES;
+    if (fits && spec->disk_bytes > most_disk(host))
         spec->disk_bytes = most_disk(host);
 }
 

@@ -81,4 +81,7 @@ TEST(validate_fits_defaults_to_a_small_host)
     asked.disk_bytes = 5 * GB;
     cay_validate_fit(&asked, &hosts[1].host);
     CHECK_EQ("what was asked for is not changed", asked.disk_bytes, 5 * GB);
+    struct cay_spec fork = cay_spec_fork(&asked);
+    cay_validate_fit(&fork, &hosts[1].host);
+    CHECK_EQ("what a fork has of its source is", fork.disk_bytes, 3 * GB);
 }

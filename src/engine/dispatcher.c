@@ -260,11 +260,9 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         cay_dispatcher_answer(d, p, fd < 0 ? &err : NULL, NULL, 0, fd);
         return;
     }
-    case CAY_ENGINE_KEPT: {
-        CAY_AUTO_FD int fd = cay_kept_list(d, &err);
-        cay_dispatcher_answer(d, p, fd < 0 ? &err : NULL, NULL, 0, fd);
+    case CAY_ENGINE_KEPT:
+        cay_kept_list(d, p);
         return;
-    }
     case CAY_ENGINE_EVENTS:
         cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
         c->events = true;
@@ -326,7 +324,8 @@ static void reap(struct cay_dispatcher *d)
         struct cay_box *box = cay_boxes_of_pid(d, pid);
         if (box)
             cay_boxes_died(d, box, true, status);
-        else if (!cay_jobs_child_died(d, pid) && cay_jobs_coming_up(d))
+        else if (!cay_kept_child_died(d, pid, status) && !cay_jobs_child_died(d, pid) &&
+                 cay_jobs_coming_up(d))
             d->early[d->early_at++ % CAY_COUNT(d->early)] = (struct cay_reaped){pid, status};
     }
 }

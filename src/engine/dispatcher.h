@@ -82,6 +82,13 @@ struct cay_reaped {
     int status;
 };
 
+/* The child that lists what is kept, for all who asked before it began. */
+struct cay_listing {
+    pid_t pid; /* 0: none */
+    int fd;
+    struct cay_pending *served, *waiting;
+};
+
 struct cay_backup {
     bool active;     /* somebody makes one */
     bool standstill; /* no job begins */
@@ -113,6 +120,7 @@ struct cay_dispatcher {
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
     struct cay_backup backup;
+    struct cay_listing listing;
     int down_client; /* waits until nothing is left; -1 none */
     bool adopted;    /* what an earlier engine left is known */
     bool open;       /* clients are let in */
@@ -168,7 +176,8 @@ bool cay_kept_begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pe
 void cay_kept_release(struct cay_dispatcher *d, struct cay_box *made);
 /* Drops a snapshot's or volume's place in the table when nobody needs it. */
 void cay_kept_settle(struct cay_dispatcher *d, struct cay_box *box);
-int cay_kept_list(const struct cay_dispatcher *d, struct cay_error *err); /* a memfd, or an error */
+void cay_kept_list(struct cay_dispatcher *d, struct cay_pending *p);
+bool cay_kept_child_died(struct cay_dispatcher *d, pid_t pid, int status); /* true: the lister */
 
 /* connect.c */
 int cay_connect_pid1(const struct cay_dispatcher *d, const char *id, int *fd_out,

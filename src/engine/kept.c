@@ -10,9 +10,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 static bool is_kept_id(const char *id)
 {
@@ -111,26 +113,72 @@ void cay_kept_settle(struct cay_dispatcher *d, struct cay_box *box)
         cay_boxes_drop(d, box);
 }
 
-int cay_kept_list(const struct cay_dispatcher *d, struct cay_error *err)
+/* ---- the list ---- */
+
+static bool write_list(const struct cay_engine *e, int to)
 {
-    CAY_AUTO_FD int fd = memfd_create("kept", MFD_CLOEXEC);
-    int dir_fd = openat(d->engine.files_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
-    FILE *f = fd < 0 || !dir ? NULL : fdopen(dup(fd), "w");
-    int r = f ? 0 : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list what is kept");
+    int fd = openat(e->files_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    FILE *f = dir ? fdopen(dup(to), "w") : NULL;
+    if (!f)
+        return false;
     errno = 0;
-    for (struct dirent *e; r == 0 && (e = readdir(dir)); errno = 0) {
+    for (struct dirent *entry; (entry = readdir(dir)); errno = 0) {
         char id[CAY_ID_SIZE] = "";
-        if (!is_kept_id(e->d_name))
+        if (!is_kept_id(entry->d_name))
             continue;
-        cay_str_copy(id, sizeof id, e->d_name);
+        cay_str_copy(id, sizeof id, entry->d_name);
         fwrite(id, sizeof id, 1, f);
     }
-    if (r == 0 && errno)
-        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list what is kept");
-    if (f && fclose(f) != 0 && r == 0)
-        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list what is kept");
-    if (dir)
-        closedir(dir);
-    return r < 0 ? r : cay_take_fd(&fd);
+    return errno == 0 && fclose(f) == 0;
+}
+
+static void answer_list(struct cay_dispatcher *d, bool good)
+{
+    struct cay_error err;
+    struct cay_listing *l = &d->listing;
+    if (!good)
+        cay_fail(&err, CAY_ERR_PROVIDER, "cannot list what is kept");
+    while (l->served) {
+        struct cay_pending *p = l->served;
+        l->served = p->next;
+        cay_dispatcher_answer(d, p, good ? NULL : &err, NULL, 0, good ? l->fd : -1);
+    }
+    cay_close_fd(&l->fd);
+    l->pid = 0;
+}
+
+/* A child reads the directory, which may be large, or on a disk that is slow. */
+static void start_list(struct cay_dispatcher *d)
+{
+    struct cay_listing *l = &d->listing;
+    if (l->pid > 0 || !l->waiting)
+        return;
+    l->served = l->waiting;
+    l->waiting = NULL;
+    l->fd = memfd_create("kept", MFD_CLOEXEC);
+    l->pid = l->fd < 0 ? -1 : fork();
+    if (l->pid == 0) {
+        (void)prctl(PR_SET_NAME, "cay-list");
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(!write_list(&d->engine, l->fd));
+    }
+    if (l->pid < 0)
+        answer_list(d, false);
+}
+
+void cay_kept_list(struct cay_dispatcher *d, struct cay_pending *p)
+{
+    p->next = d->listing.waiting; /* who comes while a list is read wants a later one */
+    d->listing.waiting = p;
+    start_list(d);
+}
+
+bool cay_kept_child_died(struct cay_dispatcher *d, pid_t pid, int status)
+{
+    if (pid != d->listing.pid)
+        return false;
+    answer_list(d, status == 0);
+    start_list(d);
+    return true;
 }

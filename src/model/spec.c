@@ -20,5 +20,6 @@ struct cay_spec cay_spec_fork(const struct cay_spec *source)
 {
     struct cay_spec spec = *source;
     spec.name = spec.volume = spec.from = NULL;
+    spec.disk_fits = true;
     return spec;
 }

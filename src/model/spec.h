@@ -22,6 +22,7 @@ struct cay_spec {
     uint32_t cpu_milli;     /* 1000 is one core */
     uint64_t memory_bytes;
     uint64_t disk_bytes;
+    bool disk_fits; /* nobody asked for so much: it may be less where the host has less */
     uint32_t pids;
     uint32_t gpu_count;
     bool network_access;

@@ -152,6 +152,22 @@ TEST(v1_forks)
     api_close(&api);
 }
 
+/* What a fork has of its source may be more than the host has left by now. */
+TEST(v1_fork_on_a_fuller_disk)
+{
+    struct api api;
+    api_open(&api, 0);
+    (void)post(&api, "/sandbox", "{\"name\":\"box\",\"diskSizeGB\":6}", 201);
+    cay_provider_fake_set_room(api.f.provider, 2000000000);
+    const struct cay_json *fork = post(&api, "/sandbox/box/fork", NULL, 201);
+    const struct cay_json *size = cay_json_get(fork, "diskSizeGB");
+    CHECK_STR("as much as there is", size ? size->text : "-", "2");
+    fork = post(&api, "/sandbox/box/fork", "{\"diskSizeGB\":6}", 400);
+    CHECK_STR("asked for", text(cay_json_get(cay_json_get(fork, "error"), "details"), "field"),
+              "diskSizeGB");
+    api_close(&api);
+}
+
 TEST(v1_snapshots)
 {
     struct api api;

@@ -201,8 +201,10 @@ static int set_sizes(const struct create_body *body, struct cay_spec *spec, stru
     double cpu = body->cpu_cores > 0 ? body->cpu_cores : body->vcpus;
     if (cpu > 0)
         spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
-    if (body->disk_gb > 0)
+    if (body->disk_gb > 0) {
         spec->disk_bytes = cay_v1_bytes(body->disk_gb, CAY_V1_GB);
+        spec->disk_fits = false;
+    }
     if (body->memory_gb > 0)
         spec->memory_bytes = cay_v1_bytes(body->memory_gb, CAY_V1_GIB);
     else if (body->memory_limit)
