@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#define FEW_KEYS 12 /* up to here each key is compared with all before it */
+#define FEW_KEYS 48 /* up to here each key is compared with all before it */
 
 struct reader {
     struct cay_arena *arena;
@@ -313,7 +313,7 @@ const struct cay_json *cay_json_get(const struct cay_json *object, const char *k
     if (!object || object->kind != CAY_JSON_OBJECT)
         return NULL;
     for (const struct cay_json *v = object->first; v; v = v->next)
-        if (strcmp(v->key, key) == 0)
+        if (v->key[0] == key[0] && strcmp(v->key, key) == 0) /* most differ at once */
             return v;
     return NULL;
 }

@@ -78,8 +78,8 @@ static bool write_whole(int fd, const char *data, size_t len)
     return true;
 }
 
-int cay_path_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
-                     struct cay_error *err)
+static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                   bool durable, struct cay_error *err)
 {
     char beside[PATH_MAX], suffix[9];
     cay_id_hex(suffix, 8);
@@ -89,11 +89,25 @@ int cay_path_replace(int dirfd, const char *name, const void *data, size_t len, 
     CAY_AUTO_FD int fd = openat(dirfd, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make %s", beside);
-    if (!write_whole(fd, data, len) || fchmod(fd, mode) < 0 ||
+    if (!write_whole(fd, data, len) || fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) ||
         renameat(dirfd, beside, dirfd, name) < 0) {
         int r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write %s", name);
         (void)unlinkat(dirfd, beside, 0); /* the error that matters is told already */
         return r;
     }
+    if (durable && fsync(dirfd) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write %s to the disk", name);
     return 0;
+}
+
+int cay_path_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                     struct cay_error *err)
+{
+    return replace(dirfd, name, data, len, mode, false, err);
+}
+
+int cay_path_store(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                   struct cay_error *err)
+{
+    return replace(dirfd, name, data, len, mode, true, err);
 }

@@ -16,3 +16,6 @@ int cay_path_read(int dirfd, const char *name, size_t max, struct cay_arena *a, 
  * It does not wait for the disk. */
 int cay_path_replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                      struct cay_error *err);
+/* The same, and on the disk on return: a power cut leaves the old file or the new one, too. */
+int cay_path_store(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
+                   struct cay_error *err);

@@ -14,7 +14,7 @@ int cay_secret_open(int data_fd, const char *name, uint8_t out[CAY_SECRET_SIZE],
     if (r == CAY_ERR_NOT_FOUND && getrandom(out, CAY_SECRET_SIZE, 0) != CAY_SECRET_SIZE)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "no random bytes");
     if (r == CAY_ERR_NOT_FOUND)
-        return cay_path_replace(data_fd, name, out, CAY_SECRET_SIZE, 0600, err);
+        return cay_path_store(data_fd, name, out, CAY_SECRET_SIZE, 0600, err);
     if (r == 0 && len != CAY_SECRET_SIZE)
         r = cay_fail(err, CAY_ERR_STORE, "%s is damaged", name);
     if (r == 0)

@@ -75,6 +75,21 @@ static const char *const steps[] = {
     "  last_used_at INTEGER,"
     "  revoked_at INTEGER);"
     "CREATE INDEX api_keys_account ON api_keys (account_id, created_at);",
+    /* 4: how many living ones an account has, so that a list need not count them. */
+    "CREATE TABLE tallies ("
+    "  account_id TEXT NOT NULL PRIMARY KEY,"
+    "  living INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO tallies SELECT account_id, count(*) FROM sandboxes"
+    "  WHERE deleted_at IS NULL GROUP BY account_id;"
+    "CREATE TRIGGER sandboxes_come AFTER INSERT ON sandboxes WHEN new.deleted_at IS NULL BEGIN"
+    "  INSERT INTO tallies VALUES (new.account_id, 1)"
+    "    ON CONFLICT (account_id) DO UPDATE SET living = living + 1; END;"
+    "CREATE TRIGGER sandboxes_turn AFTER UPDATE OF deleted_at ON sandboxes"
+    "  WHEN (old.deleted_at IS NULL) <> (new.deleted_at IS NULL) BEGIN"
+    "  UPDATE tallies SET living = living + (new.deleted_at IS NULL) - (old.deleted_at IS NULL)"
+    "    WHERE account_id = new.account_id; END;"
+    "CREATE TRIGGER sandboxes_go AFTER DELETE ON sandboxes WHEN old.deleted_at IS NULL BEGIN"
+    "  UPDATE tallies SET living = living - 1 WHERE account_id = old.account_id; END;",
 };
 
 const int cay_migrations_count = CAY_COUNT(steps);

@@ -84,15 +84,25 @@ static int prepare(struct cay_sqlite_reader *r, const struct query *q, int count
     return e;
 }
 
+/* Counted by the database as they come and go. Who never had one has no row. */
+static const char tally[] = "SELECT living FROM tallies WHERE account_id = ?1";
+
 static int count(struct cay_sqlite_reader *r, const struct query *q, int64_t *out,
                  struct cay_error *err)
 {
     sqlite3_stmt *s;
-    int e = prepare(r, q, COUNTS, &s, err);
+    bool all = q->scope == LIVING && q->shape == 0;
+    int e = all ? cay_sqlite_prepare(&r->db, CAY_SQLITE_TALLY, tally, &s, err)
+                : prepare(r, q, COUNTS, &s, err);
     if (e < 0)
         return e;
-    if (sqlite3_step(s) == SQLITE_ROW)
+    if (all)
+        bind(s, q);
+    int step = sqlite3_step(s);
+    if (step == SQLITE_ROW)
         *out = sqlite3_column_int64(s, 0);
+    else if (step == SQLITE_DONE)
+        *out = 0;
     else
         e = cay_sqlite_fail(&r->db, err, "the database cannot be read");
     cay_sqlite_reset(s);

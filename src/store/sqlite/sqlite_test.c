@@ -500,3 +500,46 @@ TEST(sqlite_no_query_sorts_or_reads_the_whole_table)
     }
     cay_store_close(s);
 }
+
+/* What the database does for one page, in its own steps. */
+static int64_t list_steps(struct cay_store *store, int64_t total)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error err = {0};
+    struct cay_sandbox_list list;
+    struct cay_list_filter f = {.account_id = "local", .page = 1, .per_page = 10};
+    struct cay_sqlite_db *db = &((struct cay_sqlite_store *)store)->readers[0].db;
+    int64_t steps = 0;
+    CHECK_EQ("list", cay_store_list(store, &f, &a, &list, &err), 0);
+    CHECK_EQ("total", list.total, total);
+    for (int i = 0; i < CAY_SQLITE_STATEMENTS; i++)
+        if (db->statements[i])
+            steps += sqlite3_stmt_status(db->statements[i], SQLITE_STMTSTATUS_VM_STEP, 1);
+    return steps;
+}
+
+TEST(sqlite_list_costs_its_page_alone)
+{
+    struct cay_error err = {0};
+    struct cay_store *s = NULL;
+    CHECK_EQ("open", open_store(&s, &err), 0);
+    (void)list_steps(s, 0);
+    insert_many(s, 20);
+    int64_t few = list_steps(s, 20);
+    CHECK("counted", few > 0);
+    for (int i = 0; i < 500; i++) {
+        struct cay_sandbox sb = make("gone");
+        CHECK_EQ("insert", cay_store_insert(s, &sb, CAY_SOON, &err), 0);
+        sb.state = CAY_TERMINATED;
+        sb.deleted_at_ms = 2;
+        CHECK_EQ("end", cay_store_update(s, &sb, CAY_SOON, &err), 0);
+    }
+    CHECK_EQ("beside terminated ones", list_steps(s, 20), few);
+    struct cay_sandbox sb = make("back");
+    CHECK_EQ("insert", cay_store_insert(s, &sb, CAY_SOON, &err), 0);
+    CHECK_EQ("one more", list_steps(s, 21), few);
+    CHECK_EQ("remove", cay_store_remove(s, sb.id, CAY_SOON, &err), 0);
+    CHECK_EQ("forget", cay_store_forget(s, 3, &err), 0);
+    CHECK_EQ("as before", list_steps(s, 20), few);
+    cay_store_close(s);
+}
