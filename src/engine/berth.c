@@ -3,16 +3,15 @@
 #include "base/log.h"
 #include "base/packet.h"
 #include "base/path.h"
+#include "engine/network.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -40,7 +39,7 @@ void cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS])
 
 struct cay_berth cay_berth_from_fds(const int fds[CAY_BERTH_FDS], uint32_t base)
 {
-    return (struct cay_berth){fds[0], fds[1], fds[2], fds[3], base};
+    return (struct cay_berth){fds[0], fds[1], fds[2], fds[3], base, false};
 }
 
 int cay_berth_open_ids(int *fd_out, struct cay_error *err)
@@ -83,12 +82,17 @@ static int write_file(const char *path, const char *text)
  * below 1024 and ping are opened to everyone in there. */
 static int make_net(struct cay_berth *b, struct cay_error *err)
 {
-    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+    static bool told;
+    struct cay_error closed;
     if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a net namespace");
-    CAY_AUTO_FD int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (sock < 0 || ioctl(sock, SIOCSIFFLAGS, &lo) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot bring the loopback device up");
+    int r = cay_network_open(err);
+    if (r < 0)
+        return r;
+    b->closed = cay_network_catch(&closed) < 0; /* it can be lived in without a way out */
+    if (b->closed && !told)
+        cay_log_error(&closed, "sandboxes have no way out to the network");
+    told = b->closed;
     (void)write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
     (void)write_file("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
     b->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -174,6 +178,7 @@ static int make(struct cay_berth *b, int ids_fd, struct cay_error *err)
 /* What goes over the socket: the base and three descriptors, or an error and none. */
 struct berth_message {
     uint32_t base;
+    bool closed;
     struct cay_error err;
 };
 
@@ -185,6 +190,7 @@ void cay_berth_serve(int sock, int ids_fd)
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;
         int r = make(&b, ids_fd, &m.err);
         m.base = b.base;
+        m.closed = b.closed;
         int fds[CAY_BERTH_FDS];
         cay_berth_to_fds(&b, fds);
         if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, r < 0 ? 0 : CAY_BERTH_FDS) < 0)
@@ -208,5 +214,6 @@ int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
         return err->code;
     }
     *out = cay_berth_from_fds(fds, m.base);
+    out->closed = m.closed;
     return 0;
 }

@@ -4,6 +4,7 @@
  * takes half a millisecond, so a process of its own keeps a few ready. A berth is used once. */
 #pragma once
 #include "base/error.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CAY_BERTH_IDS 65536U
@@ -12,10 +13,11 @@ struct cay_berth {
     int net_fd, ipc_fd, user_fd;
     int lock_fd;   /* holds the range, machine-wide, for as long as anyone has it open */
     uint32_t base; /* first id of the range, on the host */
+    bool closed;   /* the host cannot give it a way out */
 };
 
 #define CAY_BERTH_FDS 4
-#define CAY_NO_BERTH ((struct cay_berth){-1, -1, -1, -1, 0})
+#define CAY_NO_BERTH ((struct cay_berth){-1, -1, -1, -1, 0, false})
 
 void cay_berth_done(struct cay_berth *b);
 /* As descriptors beside a message, and back. */

@@ -56,6 +56,13 @@ void cay_dispatcher_drop(struct cay_dispatcher *d, int client)
 void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
                            const struct cay_error *err, const void *data, size_t len, int fd)
 {
+    cay_dispatcher_answer_fds(d, p, err, data, len, &fd, fd >= 0);
+}
+
+void cay_dispatcher_answer_fds(struct cay_dispatcher *d, struct cay_pending *p,
+                               const struct cay_error *err, const void *data, size_t len,
+                               const int *fds, int fd_count)
+{
     struct cay_client *c = p->client < 0 ? NULL : &d->clients[p->client];
     struct cay_engine_reply reply = {.version = CAY_ENGINE_VERSION, .len = (uint32_t)len};
     if (c && c->used && c->serial == p->serial) {
@@ -66,7 +73,7 @@ void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
             cay_str_copy(reply.cause, sizeof reply.cause, err->cause);
         }
         c->busy = false;
-        if (cay_packet_send(c->source.fd, &reply, sizeof reply, data, len, &fd, fd >= 0) < 0)
+        if (cay_packet_send(c->source.fd, &reply, sizeof reply, data, len, fds, fd_count) < 0)
             close_client(d, c);
     } else if (p->client < 0 && err) {
         cay_log_error(err, "%s: the engine's own wish failed", p->request.id);
@@ -125,6 +132,12 @@ static void add_disk(const struct cay_disk *disk, struct cay_engine_hello *hello
     add_problem(hello, &problem, out, size, len);
 }
 
+static const struct cay_engine_problem no_way_out = {
+    .what = "network",
+    .why = "sandboxes have no way out: the kernel refuses the rules that catch what they send",
+    .fix = "use a kernel with nftables, nft_tproxy and nft_reject for IPv4 and IPv6 (Debian's has "
+           "them), and see the engine's log for its answer"};
+
 static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
 {
     static const struct {
@@ -161,6 +174,8 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
         snprintf(problem.fix, sizeof problem.fix, "mount cgroup2 on /sys/fs/cgroup with it");
         add_problem(&hello, &problem, out, size, &len);
     }
+    if (d->closed)
+        add_problem(&hello, &no_way_out, out, size, &len);
     if (!d->broken.code)
         add_disk(&d->engine.disk, &hello, out, size, &len);
     memcpy(out, &hello, sizeof hello);

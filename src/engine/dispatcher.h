@@ -124,6 +124,7 @@ struct cay_dispatcher {
     int down_client; /* waits until nothing is left; -1 none */
     bool adopted;    /* what an earlier engine left is known */
     bool open;       /* clients are let in */
+    bool closed;     /* berths have no way out to the network */
     bool stop;
 };
 
@@ -136,6 +137,9 @@ void cay_dispatcher_unwatch(struct cay_dispatcher *d, struct cay_source *s);
 void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
                            const struct cay_error *err, const void *data, size_t len, int fd);
 void cay_dispatcher_drop(struct cay_dispatcher *d, int client); /* its connection ends */
+void cay_dispatcher_answer_fds(struct cay_dispatcher *d, struct cay_pending *p,
+                               const struct cay_error *err, const void *data, size_t len,
+                               const int *fds, int fd_count);
 void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entry *e);
 
 /* boxes.c */

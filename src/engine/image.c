@@ -4,6 +4,7 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "model/limits.h"
+#include "model/network.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define FIT_VERSION "1"     /* raised when what a fitting layer holds changes */
+#define FIT_VERSION "2"     /* raised when what a fitting layer holds changes */
 #define LAYER_PATH 14       /* of each in the list that the mount takes */
 #define MAX_LAYERS_LEN 3800 /* the list and the other options are one page */
 #define USER_ID 1000
@@ -176,7 +177,7 @@ static int fill_fit(int dir, int images_fd, const struct cay_image *image, struc
     if (r == 0)
         r = write_text(dir, "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n", "", err);
     if (r == 0)
-        r = write_text(dir, "etc/resolv.conf", "nameserver 127.0.0.1\n", "", err);
+        r = write_text(dir, "etc/resolv.conf", "nameserver " CAY_NET_RESOLVER "\n", "", err);
     return r;
 }
 

@@ -259,6 +259,7 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         fail_waiting(d, &err);
         return;
     }
+    d->closed = berth.closed;
     if (d->berth_count < CAY_BERTHS_READY)
         d->berths[d->berth_count++] = berth;
     else

@@ -10,7 +10,23 @@
 enum cay_socket_kind {
     CAY_SOCKET_TCP4 = 1, /* not connected yet: whoever has it connects to 127.0.0.1:PORT */
     CAY_SOCKET_TCP6 = 2, /* to ::1 */
+    CAY_SOCKET_OUT = 3,  /* two: the listener that every connection out of it comes to, whose
+                            accepted sockets have the wanted address as their own, and the UDP socket
+                            that everything meant for a port 53 comes to, with IPV6_PKTINFO */
 };
+
+/* What CAY_SOCKET_OUT is. */
+struct cay_way_out {
+    int tcp_fd, dns_fd;
+};
+
+/* What the namespace itself answers to beside loopback, and whom resolv.conf inside names: any
+ * other address would do as well, because all are caught. Of the prefix that RFC 7335 gives to
+ * such uses, and a private one. */
+#define CAY_NET_OWN4 "192.0.0.2"
+#define CAY_NET_OWN6 "fd63:6179::2"
+#define CAY_NET_RESOLVER "192.0.0.1"
+
 
 /* An address of either family: IPv4 as ::ffff:a.b.c.d, so that there is one form of each. */
 struct cay_address {

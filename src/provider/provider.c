@@ -127,6 +127,15 @@ int cay_provider_socket(struct cay_provider *p, const char *id, enum cay_socket_
     return p->ops->socket(p, id, kind, fd_out, err);
 }
 
+int cay_provider_way_out(struct cay_provider *p, const char *id, struct cay_way_out *out,
+                         struct cay_error *err)
+{
+    if (!p->ops->way_out)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "provider %s has no way out for us to keep",
+                        p->ops->name);
+    return p->ops->way_out(p, id, out, err);
+}
+
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err)
 {

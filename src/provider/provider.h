@@ -95,6 +95,10 @@ struct cay_provider_ops {
      * is the caller's. Returns at once: connecting is the caller's business. */
     int (*socket)(struct cay_provider *p, const char *id, enum cay_socket_kind kind, int *fd_out,
                   struct cay_error *err);
+    /* Optional: from now on what it wants of the network comes to these, which are the caller's.
+     * Without them, and once they are closed, it has no way out. */
+    int (*way_out)(struct cay_provider *p, const char *id, struct cay_way_out *out,
+                   struct cay_error *err);
     int (*usage)(struct cay_provider *p, const char *id, struct cay_usage *out,
                  struct cay_error *err);
     /* All that this instance owns, or an error: never half of it. */
@@ -155,6 +159,8 @@ int cay_provider_limit(struct cay_provider *p, const char *id, const struct cay_
                        struct cay_error *err);
 int cay_provider_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
                         int *fd_out, struct cay_error *err);
+int cay_provider_way_out(struct cay_provider *p, const char *id, struct cay_way_out *out,
+                         struct cay_error *err);
 int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                        struct cay_error *err);
 int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,

@@ -59,10 +59,9 @@ static int told(const struct cay_engine_reply *reply, struct cay_error *err)
 enum outcome { ANSWERED, LOST, LATE };
 
 static enum outcome ask(int sock, const struct cay_engine_request *rq, int64_t until_ms, char *buf,
-                        size_t size, ssize_t *len, int *fd_out)
+                        size_t size, ssize_t *len, struct cay_native_fds *fds)
 {
     struct pollfd poll_fd = {.fd = sock, .events = POLLIN};
-    int fd_count = 0;
     if (cay_packet_send(sock, rq, sizeof *rq, NULL, 0, NULL, 0) < 0)
         return LOST;
     for (;;) {
@@ -72,17 +71,31 @@ static enum outcome ask(int sock, const struct cay_engine_request *rq, int64_t u
             return LATE;
         if (r < 0 && errno == EINTR)
             continue;
-        *len = cay_packet_recv(sock, buf, size, fd_out, 1, &fd_count);
-        if (*len < (ssize_t)sizeof(struct cay_engine_reply))
-            return LOST;
-        if (!fd_count)
-            *fd_out = -1;
-        return ANSWERED;
+        *len = cay_packet_recv(sock, buf, size, fds->at, (int)CAY_COUNT(fds->at), &fds->count);
+        return *len < (ssize_t)sizeof(struct cay_engine_reply) ? LOST : ANSWERED;
     }
+}
+
+void cay_native_close_fds(struct cay_native_fds *fds)
+{
+    for (int i = 0; i < fds->count; i++)
+        cay_close_fd(&fds->at[i]);
+    fds->count = 0;
 }
 
 int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
                     void *data, size_t size, size_t *len_out, int *fd_out, struct cay_error *err)
+{
+    CAY_CLEANUP(cay_native_close_fds) struct cay_native_fds fds = {0};
+    int r = cay_native_call_fds(n, rq, wait_ms, data, size, len_out, &fds, err);
+    if (r == 0 && fd_out)
+        *fd_out = fds.count ? cay_take_fd(&fds.at[0]) : -1;
+    return r;
+}
+
+int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
+                        void *data, size_t size, size_t *len_out, struct cay_native_fds *fds_out,
+                        struct cay_error *err)
 {
     int64_t until = cay_clock_mono_ms() + wait_ms;
     char buf[CAY_MESSAGE_MAX];
@@ -90,7 +103,7 @@ int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, i
     ssize_t len = 0;
 
     for (int i = 0; i < TRIES; i++) {
-        CAY_AUTO_FD int got = -1;
+        CAY_CLEANUP(cay_native_close_fds) struct cay_native_fds got = {0};
         CAY_AUTO_FD int sock = take(n);
         if (sock < 0)
             return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach the engine");
@@ -109,8 +122,8 @@ int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, i
             memcpy(data, buf + sizeof reply, rest < size ? rest : size);
         if (len_out)
             *len_out = rest < size ? rest : size;
-        if (fd_out)
-            *fd_out = cay_take_fd(&got);
+        *fds_out = got;
+        got.count = 0;
         return 0;
     }
     return cay_fail(err, CAY_ERR_UNAVAILABLE, "the engine is not running");

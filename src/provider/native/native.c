@@ -325,6 +325,21 @@ static int socket_inside(struct cay_provider *p, const char *id, enum cay_socket
     return r;
 }
 
+static int way_out(struct cay_provider *p, const char *id, struct cay_way_out *out,
+                   struct cay_error *err)
+{
+    CAY_CLEANUP(cay_native_close_fds) struct cay_native_fds fds = {0};
+    struct cay_engine_request rq = request(CAY_ENGINE_SOCKET, id);
+    rq.socket = CAY_SOCKET_OUT;
+    int r = cay_native_call_fds((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL,
+                                &fds, err);
+    if (r == 0 && fds.count != 2)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no sockets");
+    if (r == 0)
+        *out = (struct cay_way_out){cay_take_fd(&fds.at[0]), cay_take_fd(&fds.at[1])};
+    return r;
+}
+
 static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                  struct cay_error *err)
 {
@@ -447,6 +462,7 @@ const struct cay_provider_ops cay_provider_native = {
     .destroy = destroy,
     .limit = limit,
     .socket = socket_inside,
+    .way_out = way_out,
     .usage = usage,
     .pause = pause_box,
     .resume = resume,

@@ -2,6 +2,7 @@
 /* The native provider: a client of the engine, and of each sandbox's pid 1. */
 #pragma once
 #include "base/queue.h"
+#include "base/packet.h"
 #include "engine/message.h"
 #include "provider/native/turns.h"
 #include "provider/provider.h"
@@ -41,6 +42,15 @@ struct cay_native {
  * may be NULL. The engine may die under it: everything we ask is safe to ask twice, and is. */
 int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
                     void *data, size_t size, size_t *len_out, int *fd_out, struct cay_error *err);
+/* The same for an answer with several. */
+struct cay_native_fds {
+    int at[CAY_PACKET_FDS];
+    int count;
+};
+void cay_native_close_fds(struct cay_native_fds *fds);
+int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
+                        void *data, size_t size, size_t *len_out, struct cay_native_fds *fds_out,
+                        struct cay_error *err);
 int cay_native_connect(struct cay_native *n); /* a fresh connection to the engine, or -1 */
 
 /* pid1.c */
