@@ -27,7 +27,6 @@ struct cay_way_out {
 #define CAY_NET_OWN6 "fd63:6179::2"
 #define CAY_NET_RESOLVER "192.0.0.1"
 
-
 /* An address of either family: IPv4 as ::ffff:a.b.c.d, so that there is one form of each. */
 struct cay_address {
     struct in6_addr ip;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native provider: a client of the engine, and of each sandbox's pid 1. */
 #pragma once
-#include "base/queue.h"
 #include "base/packet.h"
+#include "base/queue.h"
 #include "engine/message.h"
 #include "provider/native/turns.h"
 #include "provider/provider.h"

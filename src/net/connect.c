@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections out of a sandbox: taken, judged, dialled, and carried until both sides have ended.
+ *
+ * The address is judged before it is dialled. Where the policy lists names, the first bytes that the
+ * sandbox sends are looked at as well, before they are passed on: who says there that he wants a
+ * host which is not allowed is cut, although the address is one that we gave for another. What the
+ * other side sends first is carried meanwhile: some protocols begin so. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "model/limits.h"
+#include "net/claim.h"
+#include "net/metrics.h"
+#include "net/tunnel.h"
+#include "net/ways.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#define ACCEPTS 32 /* at once, before others' turn */
+
+struct cay_connection {
+    struct cay_connection *next, **link;
+    struct cay_way *way;
+    struct cay_pair pair;
+    struct cay_watch dial; /* the outer socket until it is connected */
+    struct cay_timer timer;
+    struct cay_address to;
+    char *name, *claim;     /* what the proxy is told, what it says itself; or NULL */
+    struct cay_wish *wish;  /* where it is counted, while it has wish_serial */
+    uint64_t wish_serial;
+    uint64_t counted_sent, counted_received;
+    bool proxied, asked; /* the proxy was told whom we want */
+};
+
+static struct cay_connection *of_pair(struct cay_pair *p)
+{
+    return (struct cay_connection *)((char *)p - offsetof(struct cay_connection, pair));
+}
+
+static struct cay_connection *of_timer(struct cay_timer *t)
+{
+    return (struct cay_connection *)((char *)t - offsetof(struct cay_connection, timer));
+}
+
+enum cay_verdict cay_way_judge(struct cay_way *w, const struct cay_address *to, const char *claim,
+                               const char **name_out)
+{
+    const char *names[CAY_NET_NAMES];
+    struct cay_net_host *host = &w->egress->host;
+    int64_t now = cay_clock_mono_ms();
+    cay_net_host_look(host, now);
+    struct cay_policy_asked q = {
+        .to = *to,
+        .names = names,
+        .name_count = cay_given_names(&w->given, &to->ip, now, names, CAY_NET_NAMES),
+        .claim = claim,
+        .own = host->own,
+        .own_count = host->own_count,
+        .operators = host->operators,
+        .operator_count = host->operator_count};
+    *name_out = q.name_count ? names[0] : NULL;
+    for (size_t i = 0; i < q.name_count; i++)
+        if (cay_policy_name(&w->policy, names[i], to->port) == CAY_NET_ALLOWED) {
+            *name_out = names[i];
+            break;
+        }
+    return cay_policy_address(&w->policy, &q);
+}
+
+/* ---- its end ---- */
+
+static void count(struct cay_connection *c)
+{
+    uint64_t sent = c->pair.sent.bytes - c->counted_sent;
+    uint64_t received = c->pair.received.bytes - c->counted_received;
+    c->counted_sent += sent;
+    c->counted_received += received;
+    c->way->sent_bytes += sent;
+    c->way->received_bytes += received;
+    cay_metric_add(&cay_net_sent, (int64_t)sent);
+    cay_metric_add(&cay_net_received, (int64_t)received);
+    if (c->wish && c->wish->serial == c->wish_serial) {
+        c->wish->seen.sent_bytes += sent;
+        c->wish->seen.received_bytes += received;
+    }
+}
+
+static void say_failed(struct cay_connection *c)
+{
+    if (c->wish && c->wish->serial == c->wish_serial)
+        c->wish->seen.failed = true;
+}
+
+static void forget(struct cay_connection *c)
+{
+    struct cay_way *w = c->way;
+    count(c);
+    cay_timer_clear(&c->timer);
+    *c->link = c->next;
+    if (c->next)
+        c->next->link = c->link;
+    w->connection_count--;
+    w->payer->connections--;
+    w->egress->connections--;
+    cay_metric_add(&cay_net_open, -1);
+    free(c->name);
+    free(c->claim);
+    free(c);
+}
+
+static void over(struct cay_pair *p, bool reset)
+{
+    (void)reset;
+    forget(of_pair(p));
+}
+
+static void cut(struct cay_connection *c)
+{
+    if (c->pair.relay) {
+        cay_pair_close(&c->pair, true);
+    } else {
+        cay_loop_unwatch(c->way->egress->loop, &c->dial);
+        cay_socket_reset(&c->pair.in.fd);
+        cay_socket_reset(&c->dial.fd);
+    }
+    forget(c);
+}
+
+void cay_way_cut(struct cay_way *w)
+{
+    while (w->connections)
+        cut(w->connections);
+}
+
+void cay_way_count(struct cay_way *w, struct cay_traffic *out)
+{
+    for (struct cay_connection *c = w->connections; c; c = c->next)
+        count(c);
+    *out = (struct cay_traffic){w->sent_bytes, w->received_bytes, w->connection_count};
+}
+
+void cay_way_judge_again(struct cay_way *w)
+{
+    const char *name;
+    struct cay_connection *next;
+    for (struct cay_connection *c = w->connections; c; c = next) {
+        next = c->next;
+        enum cay_verdict v = cay_way_judge(w, &c->to, c->claim, &name);
+        if (v == CAY_NET_ALLOWED)
+            continue;
+        (void)cay_way_wish(w, name, &c->to, v);
+        cay_metric_add(&cay_net_cut, 1);
+        cut(c);
+    }
+}
+
+/* ---- what it says it wants ---- */
+
+static void go(struct cay_connection *c)
+{
+    cay_timer_clear(&c->timer);
+    cay_pair_go(&c->pair);
+}
+
+static void heard(struct cay_connection *c, const struct cay_claim *claim)
+{
+    const char *name;
+    c->claim = strdup(claim->name);
+    enum cay_verdict v = cay_way_judge(c->way, &c->to, c->claim, &name);
+    if (v == CAY_NET_ALLOWED) {
+        go(c);
+        return;
+    }
+    (void)cay_way_wish(c->way, c->claim, &c->to, v);
+    cay_metric_add(&cay_net_refused, 1);
+    cut(c);
+}
+
+static void wants(struct cay_pair *p)
+{
+    static char bytes[CAY_CLAIM_MAX]; /* one thread */
+    struct cay_connection *c = of_pair(p);
+    struct cay_claim claim;
+    ssize_t n = recv(p->in.fd, bytes, sizeof bytes, MSG_PEEK);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0) {
+        cut(c);
+        return;
+    }
+    switch (cay_claim_read(bytes, (size_t)n, n == 0, &claim)) {
+    case CAY_CLAIM_MORE:
+        if (!c->timer.next)
+            cay_timer_set(&c->way->egress->claiming, &c->timer);
+        return;
+    case CAY_CLAIM_NAMED:
+        heard(c, &claim);
+        return;
+    case CAY_CLAIM_NONE:
+        go(c);
+        return;
+    case CAY_CLAIM_BAD:
+        cay_metric_add(&cay_net_refused, 1);
+        cut(c);
+        return;
+    }
+}
+
+/* ---- the outer side ---- */
+
+static void failed(struct cay_connection *c)
+{
+    say_failed(c);
+    cay_metric_add(&cay_net_failed, 1);
+    cut(c);
+}
+
+static void carry(struct cay_connection *c)
+{
+    struct cay_egress *e = c->way->egress;
+    const struct cay_policy *policy = &c->way->policy;
+    cay_timer_clear(&c->timer);
+    cay_loop_unwatch(e->loop, &c->dial);
+    c->pair.out.fd = cay_take_fd(&c->dial.fd);
+    c->pair.held = policy->name_count + policy->no_name_count > 0;
+    c->pair.wants = wants;
+    c->pair.over = over;
+    if (!cay_pair_begin(&c->pair, &e->relay)) {
+        c->dial.fd = cay_take_fd(&c->pair.out.fd);
+        c->pair.relay = NULL;
+        failed(c);
+    }
+}
+
+static void dialled(struct cay_watch *w, uint32_t events)
+{
+    struct cay_connection *c =
+        (struct cay_connection *)((char *)w - offsetof(struct cay_connection, dial));
+    int error = 0;
+    socklen_t len = sizeof error;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0) {
+        failed(c);
+        return;
+    }
+    if (c->proxied && !c->asked && (events & EPOLLOUT)) {
+        c->asked = true;
+        if (!cay_tunnel_ask(w->fd, &c->way->egress->host.proxy, &c->to, c->name))
+            failed(c);
+        return;
+    }
+    int r = c->proxied ? cay_tunnel_answer(w->fd) : 1;
+    if (r < 0)
+        failed(c);
+    else if (r > 0)
+        carry(c);
+}
+
+static bool dial(struct cay_connection *c)
+{
+    struct cay_egress *e = c->way->egress;
+    const struct cay_address *to = c->proxied ? &e->host.proxy.at : &c->to;
+    bool v4 = IN6_IS_ADDR_V4MAPPED(&to->ip);
+    struct sockaddr_in6 a6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(to->port), .sin6_addr = to->ip};
+    struct sockaddr_in a4 = {.sin_family = AF_INET, .sin_port = htons(to->port)};
+    memcpy(&a4.sin_addr, &to->ip.s6_addr[12], sizeof a4.sin_addr);
+    c->dial = (struct cay_watch){
+        .fd = socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
+        .ready = dialled};
+    if (c->dial.fd < 0)
+        return false;
+    int r = v4 ? connect(c->dial.fd, (struct sockaddr *)&a4, sizeof a4)
+               : connect(c->dial.fd, (struct sockaddr *)&a6, sizeof a6);
+    return (r == 0 || errno == EINPROGRESS) &&
+           cay_loop_watch(e->loop, &c->dial, EPOLLIN | EPOLLOUT | EPOLLET);
+}
+
+/* ---- the inner side ---- */
+
+static bool may_open(struct cay_way *w)
+{
+    const struct cay_egress *e = w->egress;
+    return w->connection_count < CAY_NET_CONNECTIONS &&
+           w->payer->connections < CAY_NET_ACCOUNT_CONNECTIONS &&
+           e->connections < CAY_NET_ALL_CONNECTIONS;
+}
+
+static char *copy(const char *s)
+{
+    char *made = s ? strdup(s) : NULL;
+    if (s && !made)
+        abort();
+    return made;
+}
+
+static void open_connection(struct cay_way *w, int *fd, const struct cay_address *to,
+                            const char *name, struct cay_wish *wish)
+{
+    struct cay_connection *c = calloc(1, sizeof *c);
+    if (!c)
+        abort();
+    c->way = w;
+    c->to = *to;
+    c->pair.in.fd = cay_take_fd(fd);
+    c->pair.out.fd = c->dial.fd = -1;
+    c->wish = wish;
+    c->wish_serial = wish->serial;
+    c->proxied = cay_net_host_proxied(&w->egress->host, to, name);
+    c->name = c->proxied ? copy(name) : NULL;
+    c->next = w->connections;
+    c->link = &w->connections;
+    if (c->next)
+        c->next->link = &c->next;
+    w->connections = c;
+    w->connection_count++;
+    w->payer->connections++;
+    w->egress->connections++;
+    cay_metric_add(&cay_net_open, 1);
+    cay_metric_add(&cay_net_opened, 1);
+    cay_timer_set(&w->egress->dialling, &c->timer);
+    if (!dial(c))
+        failed(c);
+}
+
+static void take(struct cay_way *w, int *fd)
+{
+    struct sockaddr_in6 wanted;
+    socklen_t len = sizeof wanted;
+    const char *name;
+    if (getsockname(*fd, (struct sockaddr *)&wanted, &len) < 0 || wanted.sin6_family != AF_INET6)
+        return;
+    struct cay_address to = {wanted.sin6_addr, ntohs(wanted.sin6_port)};
+    if (!cay_bucket_take(&w->connect_rate, CAY_NET_RATE, CAY_NET_BURST, cay_clock_mono_ms())) {
+        cay_metric_add(&cay_net_refused, 1);
+        return;
+    }
+    if (to.port == CAY_NET_DNS_PORT) {
+        cay_way_session(w, cay_take_fd(fd));
+        return;
+    }
+    enum cay_verdict v = cay_way_judge(w, &to, NULL, &name);
+    struct cay_wish *wish = cay_way_wish(w, name, &to, v);
+    if (v == CAY_NET_ALLOWED && may_open(w)) {
+        wish->seen.failed = false;
+        open_connection(w, fd, &to, name, wish);
+        return;
+    }
+    wish->seen.failed = v == CAY_NET_ALLOWED;
+    cay_metric_add(&cay_net_refused, 1);
+}
+
+/* Without a descriptor for it a connection would wait for ever, and wake us as long. One is kept to
+ * take it with, and to close it. */
+static void refuse_one(struct cay_egress *e, int listener)
+{
+    cay_close_fd(&e->spare_fd);
+    int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    cay_socket_reset(&fd);
+    e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    cay_metric_add(&cay_net_refused, 1);
+    if (!e->failing)
+        cay_log_warn("no descriptors are left for connections out of sandboxes");
+    e->failing = true;
+}
+
+void cay_way_accept(struct cay_watch *tcp, uint32_t events)
+{
+    struct cay_way *w = (struct cay_way *)((char *)tcp - offsetof(struct cay_way, tcp));
+    (void)events;
+    for (int i = 0; i < ACCEPTS && w->attached; i++) {
+        int fd = accept4(tcp->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+            refuse_one(w->egress, tcp->fd);
+        if (fd < 0)
+            return;
+        take(w, &fd);
+        cay_socket_reset(&fd); /* what was not taken is refused */
+    }
+}
+
+static void too_late(struct cay_timer *t)
+{
+    failed(of_timer(t));
+}
+
+void cay_connect_init(struct cay_egress *e)
+{
+    cay_timers_init(e->loop, &e->dialling, CAY_NET_DIAL_MS, too_late);
+    cay_timers_init(e->loop, &e->claiming, CAY_NET_CLAIM_MS, too_late);
+}

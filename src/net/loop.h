@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One thread that waits for many sockets. All that it owns is touched by itself alone: whoever else
+ * wants something hands it a function to run. */
+#pragma once
+#include "base/error.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cay_loop;
+
+int cay_loop_open(const char *name, struct cay_loop **out, struct cay_error *err);
+/* What still waits to be run is run; what is watched stays its owner's. */
+void cay_loop_close(struct cay_loop *loop);
+
+/* From any thread. post returns at once; `run` is called with arg in the loop's thread, in the order
+ * of the calls. ask returns when it was. */
+void cay_loop_post(struct cay_loop *loop, void (*run)(void *arg), void *arg);
+void cay_loop_ask(struct cay_loop *loop, void (*run)(void *arg), void *arg);
+
+/* From here on in the loop's thread only. */
+
+struct cay_watch { /* a part of whatever the socket belongs to */
+    int fd;
+    void (*ready)(struct cay_watch *w, uint32_t events); /* EPOLL… */
+};
+bool cay_loop_watch(struct cay_loop *loop, struct cay_watch *w, uint32_t events);
+/* Before the socket is closed; no event comes afterwards, not even one that was read already. */
+void cay_loop_unwatch(struct cay_loop *loop, struct cay_watch *w);
+
+/* A moment that may come. Those of one kind have the same delay, so a list in the order of their
+ * beginning is in the order of their end as well. */
+struct cay_timer {
+    struct cay_timer *next, *prev; /* NULL: it is not set */
+    int64_t at_ms;
+};
+struct cay_timers {
+    struct cay_timer list;
+    struct cay_timers *others;
+    int64_t delay_ms;
+    void (*due)(struct cay_timer *t); /* it is not set any more */
+};
+void cay_timers_init(struct cay_loop *loop, struct cay_timers *kind, int64_t delay_ms,
+                     void (*due)(struct cay_timer *t));
+void cay_timer_set(struct cay_timers *kind, struct cay_timer *t); /* anew, if it was set */
+void cay_timer_clear(struct cay_timer *t);
+
+/* Called once before the loop waits again: for who has more to do than was his turn. */
+struct cay_turn {
+    struct cay_turn *next, *prev;
+    void (*run)(struct cay_turn *t);
+};
+void cay_loop_again(struct cay_loop *loop, struct cay_turn *t);
+void cay_turn_clear(struct cay_turn *t);

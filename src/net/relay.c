@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/relay.h"
+#include "model/limits.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+struct cay_pipe {
+    struct cay_pipe *next;
+    int fds[2];
+};
+
+enum outcome { WAIT, MORE, BROKEN };
+
+/* ---- pipes ---- */
+
+static struct cay_pipe *take_pipe(struct cay_relay *r)
+{
+    struct cay_pipe *p = r->spare;
+    if (p) {
+        r->spare = p->next;
+        r->spare_count--;
+        return p;
+    }
+    p = malloc(sizeof *p);
+    if (!p)
+        abort();
+    if (pipe2(p->fds, O_NONBLOCK | O_CLOEXEC) == 0)
+        return p;
+    free(p);
+    return NULL;
+}
+
+static void drop_pipe(struct cay_pipe *p)
+{
+    close(p->fds[0]);
+    close(p->fds[1]);
+    free(p);
+}
+
+static void give_pipe(struct cay_relay *r, struct cay_flow *f)
+{
+    struct cay_pipe *p = f->pipe;
+    if (!p)
+        return;
+    if (f->held > 0 || r->spare_count >= CAY_NET_SPARE_PIPES) {
+        drop_pipe(p); /* never one with somebody's bytes in it */
+    } else {
+        p->next = r->spare;
+        r->spare = p;
+        r->spare_count++;
+    }
+    f->pipe = NULL;
+    f->held = 0;
+}
+
+/* ---- one direction ---- */
+
+static enum outcome after_error(void)
+{
+    return errno == EAGAIN || errno == EINTR ? WAIT : BROKEN;
+}
+
+static enum outcome empty_pipe(struct cay_pair *p, struct cay_flow *f, int to)
+{
+    while (f->held > 0) {
+        ssize_t n =
+            splice(f->pipe->fds[0], NULL, to, NULL, f->held, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+        if (n <= 0)
+            return n < 0 ? after_error() : BROKEN;
+        f->held -= (size_t)n;
+        f->bytes += (uint64_t)n;
+    }
+    give_pipe(p->relay, f);
+    return MORE;
+}
+
+static enum outcome fill_pipe(struct cay_pair *p, struct cay_flow *f, int from)
+{
+    if (!f->pipe)
+        f->pipe = take_pipe(p->relay);
+    if (!f->pipe)
+        return BROKEN; /* no descriptor is left for it */
+    ssize_t n = splice(from, NULL, f->pipe->fds[1], NULL, CAY_NET_PIPE_BYTES,
+                       SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+    if (n > 0) {
+        f->held = (size_t)n;
+        return MORE;
+    }
+    enum outcome how = n < 0 ? after_error() : MORE;
+    give_pipe(p->relay, f);
+    f->ended = n == 0;
+    return how;
+}
+
+/* MORE: it had its turn, and there may be more to do. */
+static enum outcome move(struct cay_pair *p, struct cay_flow *f, int from, int to)
+{
+    uint64_t until = f->bytes + CAY_NET_TURN_BYTES;
+    while (f->bytes < until) {
+        enum outcome how = f->held ? empty_pipe(p, f, to) : MORE;
+        if (how == MORE && f->ended) {
+            if (!f->told)
+                (void)shutdown(to, SHUT_WR); /* who is gone already knows it */
+            f->told = true;
+            return WAIT;
+        }
+        if (how == MORE)
+            how = fill_pipe(p, f, from);
+        if (how != MORE)
+            return how;
+    }
+    return MORE;
+}
+
+/* ---- both ---- */
+
+void cay_socket_reset(int *fd)
+{
+    struct linger none = {.l_onoff = 1};
+    if (*fd >= 0)
+        (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    cay_close_fd(fd);
+}
+
+void cay_pair_close(struct cay_pair *p, bool reset)
+{
+    cay_timer_clear(&p->idle);
+    cay_turn_clear(&p->turn);
+    give_pipe(p->relay, &p->sent);
+    give_pipe(p->relay, &p->received);
+    cay_loop_unwatch(p->relay->loop, &p->in);
+    cay_loop_unwatch(p->relay->loop, &p->out);
+    if (reset) {
+        cay_socket_reset(&p->in.fd);
+        cay_socket_reset(&p->out.fd);
+    }
+    cay_close_fd(&p->in.fd);
+    cay_close_fd(&p->out.fd);
+}
+
+static void end(struct cay_pair *p, bool reset)
+{
+    cay_pair_close(p, reset);
+    p->over(p, reset);
+}
+
+static void pump(struct cay_pair *p)
+{
+    uint64_t before = p->sent.bytes + p->received.bytes;
+    enum outcome sent = p->held ? WAIT : move(p, &p->sent, p->in.fd, p->out.fd);
+    enum outcome received = sent == BROKEN ? BROKEN : move(p, &p->received, p->out.fd, p->in.fd);
+    if (received == BROKEN) {
+        end(p, true);
+        return;
+    }
+    if (p->sent.told && p->received.told) {
+        end(p, false);
+        return;
+    }
+    if (sent == MORE || received == MORE)
+        cay_loop_again(p->relay->loop, &p->turn);
+    if (p->sent.bytes + p->received.bytes != before)
+        cay_timer_set(&p->relay->idle, &p->idle);
+}
+
+static bool has_failed(int fd)
+{
+    int error = 0;
+    socklen_t len = sizeof error;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0;
+}
+
+static void ready(struct cay_pair *p, struct cay_watch *w, uint32_t events)
+{
+    if ((events & EPOLLERR) && has_failed(w->fd)) {
+        end(p, true);
+        return;
+    }
+    if (p->held && w == &p->in && (events & (EPOLLIN | EPOLLRDHUP)))
+        p->wants(p); /* it may be over now */
+    else
+        pump(p);
+}
+
+static void in_ready(struct cay_watch *w, uint32_t events)
+{
+    ready((struct cay_pair *)((char *)w - offsetof(struct cay_pair, in)), w, events);
+}
+
+static void out_ready(struct cay_watch *w, uint32_t events)
+{
+    ready((struct cay_pair *)((char *)w - offsetof(struct cay_pair, out)), w, events);
+}
+
+static void next_turn(struct cay_turn *t)
+{
+    pump((struct cay_pair *)((char *)t - offsetof(struct cay_pair, turn)));
+}
+
+static void idle_for_long(struct cay_timer *t)
+{
+    end((struct cay_pair *)((char *)t - offsetof(struct cay_pair, idle)), true);
+}
+
+bool cay_pair_begin(struct cay_pair *p, struct cay_relay *r)
+{
+    const uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+    int on = 1;
+    p->relay = r;
+    p->in.ready = in_ready;
+    p->out.ready = out_ready;
+    p->turn.run = next_turn;
+    if (!cay_loop_watch(r->loop, &p->in, events))
+        return false;
+    if (!cay_loop_watch(r->loop, &p->out, events)) {
+        cay_loop_unwatch(r->loop, &p->in);
+        return false;
+    }
+    /* what comes in small pieces goes on so; neither is there for sockets of other kinds */
+    (void)setsockopt(p->in.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(p->out.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(p->out.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    cay_timer_set(&r->idle, &p->idle);
+    return true;
+}
+
+void cay_pair_go(struct cay_pair *p)
+{
+    p->held = false;
+    cay_loop_again(p->relay->loop, &p->turn);
+}
+
+void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, int64_t idle_ms)
+{
+    *r = (struct cay_relay){.loop = loop};
+    cay_timers_init(loop, &r->idle, idle_ms, idle_for_long);
+}
+
+void cay_relay_done(struct cay_relay *r)
+{
+    while (r->spare) {
+        struct cay_pipe *p = r->spare;
+        r->spare = p->next;
+        drop_pipe(p);
+    }
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside egress.h: what its files share. In the loop's thread only.
+ *
+ *   egress.c   who is attached
+ *   connect.c  connections: taken, judged, dialled, carried
+ *   ask.c      questions for names
+ *   wanted.c   what was wanted
+ *   host.c     what this host is: its addresses, what its operator opened, its proxy */
+#pragma once
+#include "base/str.h"
+#include "net/egress.h"
+#include "net/given.h"
+#include "net/host.h"
+#include "net/name.h"
+#include "net/relay.h"
+#include "net/resolver.h"
+
+#define CAY_WAY_BUCKETS 1024
+#define CAY_NET_DNS_PORT 53
+
+/* So many in a second, and some more at first. */
+struct cay_bucket {
+    int64_t filled_ms;
+    int64_t left; /* thousandths */
+};
+bool cay_bucket_take(struct cay_bucket *b, int64_t rate, int64_t burst, int64_t now_ms);
+
+struct cay_payer { /* an account that has sandboxes here */
+    struct cay_payer *next;
+    char id[CAY_ID_SIZE];
+    unsigned ways, connections;
+};
+
+struct cay_wish { /* as struct cay_wanted has it */
+    struct cay_wanted seen;
+    uint64_t serial; /* tells it from an earlier one in the same place */
+};
+
+struct cay_way { /* a sandbox's */
+    struct cay_way *next;
+    struct cay_egress *egress;
+    char id[CAY_ID_SIZE];
+    struct cay_payer *payer;
+    bool attached;
+    struct cay_arena arena; /* of the policy */
+    struct cay_policy policy;
+    struct cay_watch tcp, dns;
+    struct cay_connection *connections; /* all that it has open, or wants */
+    struct cay_session *sessions;       /* that ask by TCP */
+    struct cay_question *questions;     /* asked by UDP, that wait */
+    unsigned connection_count, session_count, question_count;
+    struct cay_bucket connect_rate, ask_rate;
+    struct cay_given given;
+    struct cay_wish **wishes; /* of CAY_NET_WANTED, those at the end NULL; or NULL */
+    size_t wish_count, wish_next;
+    uint64_t wish_serial;
+    uint64_t sent_bytes, received_bytes; /* of connections that are over */
+};
+
+struct cay_egress {
+    struct cay_loop *loop;
+    struct cay_relay relay;
+    struct cay_resolver *resolver;
+    struct cay_net_host host;
+    struct cay_way *ways[CAY_WAY_BUCKETS];
+    struct cay_payer *payers;
+    unsigned connections;
+    struct cay_timers dialling, claiming, asking;
+    int spare_fd; /* see refuse_one */
+    bool failing; /* that was needed, and told */
+};
+
+/* What the policy says of an address and a claim; *name_out is a name that it was given for and
+ * that speaks for it, borrowed, or NULL. */
+enum cay_verdict cay_way_judge(struct cay_way *w, const struct cay_address *to, const char *claim,
+                               const char **name_out);
+
+/* connect.c */
+void cay_way_accept(struct cay_watch *tcp, uint32_t events);
+void cay_way_judge_again(struct cay_way *w); /* its policy is another one */
+void cay_way_cut(struct cay_way *w);         /* all connections */
+void cay_way_count(struct cay_way *w, struct cay_traffic *out);
+void cay_connect_init(struct cay_egress *e);
+
+/* ask.c */
+void cay_way_asked(struct cay_watch *dns, uint32_t events);
+void cay_way_session(struct cay_way *w, int fd); /* takes it */
+void cay_way_hush(struct cay_way *w);            /* nobody waits for an answer any more */
+void cay_ask_init(struct cay_egress *e);
+
+/* wanted.c; name may be NULL */
+struct cay_wish *cay_way_wish(struct cay_way *w, const char *name, const struct cay_address *to,
+                              enum cay_verdict verdict);
+void cay_wishes_done(struct cay_way *w);
