@@ -117,35 +117,36 @@
 #define CAY_DNS_CHAIN 16             /* aliases followed to them */
 #define CAY_DNS_RECORDS 256          /* looked at in one answer */
 #define CAY_DNS_TTL_MAX 3600         /* seconds; a longer one is cut to it */
+
 /* the way out */
-#define CAY_NET_WANTED 256                   /* that are remembered of one sandbox */
-#define CAY_NET_GIVEN 1024                   /* addresses that it was given for names */
-#define CAY_NET_GIVEN_MS (10 * 60 * 1000LL)  /* they count for so long at least */
-#define CAY_NET_CONNECTIONS 1024             /* of one sandbox at once */
-#define CAY_NET_ACCOUNT_CONNECTIONS 4096     /* of all of an account's */
-#define CAY_NET_ALL_CONNECTIONS 6000         /* of all: each has two descriptors, of 20,000 */
-#define CAY_NET_RATE 200                     /* new ones of one sandbox in a second */
-#define CAY_NET_BURST 1000                   /* and so many at once after a quiet time */
-#define CAY_NET_DNS_RATE 100                 /* questions of one sandbox in a second */
+#define CAY_NET_WANTED 256                  /* that are remembered of one sandbox */
+#define CAY_NET_GIVEN 1024                  /* addresses that it was given for names */
+#define CAY_NET_GIVEN_MS (10 * 60 * 1000LL) /* they count for so long at least */
+#define CAY_NET_CONNECTIONS 1024            /* of one sandbox at once */
+#define CAY_NET_ACCOUNT_CONNECTIONS 4096    /* of all of an account's */
+#define CAY_NET_ALL_CONNECTIONS 6000        /* of all: each has two descriptors, of 20,000 */
+#define CAY_NET_RATE 200                    /* new ones of one sandbox in a second */
+#define CAY_NET_BURST 1000                  /* and so many at once after a quiet time */
+#define CAY_NET_DNS_RATE 100                /* questions of one sandbox in a second */
 #define CAY_NET_DNS_BURST 500
-#define CAY_NET_DNS_WAITING 64               /* of one sandbox that wait for an answer */
-#define CAY_NET_DNS_SESSIONS 64              /* that it asks by TCP */
-#define CAY_NET_DNS_SESSION_MS 30000         /* how long one of these lasts */
-#define CAY_NET_DIAL_MS 15000                /* until a connection stands, or does not */
-#define CAY_NET_CLAIM_MS 15000               /* from the first byte that may name a host to the name */
-#define CAY_NET_IDLE_MS (60 * 60 * 1000LL)   /* no byte either way */
-#define CAY_NET_TURN_BYTES (1 * CAY_MIB)     /* of one connection before the others' turn */
-#define CAY_NET_PIPE_BYTES (64 * CAY_KIB)    /* between its two sockets at most, each way */
+#define CAY_NET_DNS_WAITING 64       /* of one sandbox that wait for an answer */
+#define CAY_NET_DNS_SESSIONS 64      /* that it asks by TCP */
+#define CAY_NET_DNS_SESSION_MS 30000 /* how long one of these lasts */
+#define CAY_NET_DIAL_MS 15000        /* until a connection stands, or does not */
+#define CAY_NET_CLAIM_MS 15000       /* from the first byte that may name a host to the name */
+#define CAY_NET_IDLE_MS (60 * 60 * 1000LL) /* no byte either way */
+#define CAY_NET_TURN_BYTES (1 * CAY_MIB)   /* of one connection before the others' turn */
+#define CAY_NET_PIPE_BYTES (64 * CAY_KIB)  /* between its two sockets at most, each way */
 #define CAY_NET_SPARE_PIPES 64
-#define CAY_NET_NAMES 64                     /* of one address that are asked about */
-#define CAY_NET_ANSWERS 4096                 /* of nameservers that are kept */
-#define CAY_NET_QUESTIONS 512                /* to them at once */
-#define CAY_NET_ANSWER_MS 2000               /* until the next one is asked */
-#define CAY_NET_FAILED_S 2                   /* for so long nobody is asked again */
-#define CAY_NET_HOSTS 4096                   /* names in /etc/hosts */
-#define CAY_NET_OWN 256                      /* addresses of this host */
-#define CAY_NET_OPERATORS 64                 /* nets that the operator opened */
-#define CAY_NET_LOOK_MS 5000                 /* between two looks at the host's own addresses */
+#define CAY_NET_NAMES 64       /* of one address that are asked about */
+#define CAY_NET_ANSWERS 4096   /* of nameservers that are kept */
+#define CAY_NET_QUESTIONS 512  /* to them at once */
+#define CAY_NET_ANSWER_MS 2000 /* until the next one is asked */
+#define CAY_NET_FAILED_S 2     /* for so long nobody is asked again */
+#define CAY_NET_HOSTS 4096     /* names in /etc/hosts */
+#define CAY_NET_OWN 256        /* addresses of this host */
+#define CAY_NET_OPERATORS 64   /* nets that the operator opened */
+#define CAY_NET_LOOK_MS 5000   /* between two looks at the host's own addresses */
 
 /* code history */
 #define CAY_HISTORY_FILES 200000                 /* of one workspace */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions for names, by UDP and TCP, whomever they are meant for. A name that the policy does not
  * allow is refused without anybody being asked: a question is a message too. Of what the resolver
- * found, addresses that are nobody's business inside are left out; the rest is remembered as given. */
+ * found, addresses that are nobody's business inside are left out; the rest is remembered as given.
+ */
 #include "base/clock.h"
 #include "model/limits.h"
 #include "net/metrics.h"
@@ -30,7 +31,7 @@ struct cay_session {
     struct cay_session *next, **link;
     struct cay_way *way;
     struct cay_watch watch;
-    struct cay_timer timer;
+    struct cay_deadline timer;
     struct cay_lookup lookup;
     struct cay_dns_query query;
     struct cay_turn turn;
@@ -203,7 +204,7 @@ void cay_way_asked(struct cay_watch *dns, uint32_t events)
 static void end_session(struct cay_session *s)
 {
     cay_lookup_cancel(&s->lookup);
-    cay_timer_clear(&s->timer);
+    cay_deadline_clear(&s->timer);
     cay_turn_clear(&s->turn);
     cay_loop_unwatch(s->way->egress->loop, &s->watch);
     cay_close_fd(&s->watch.fd);
@@ -226,7 +227,8 @@ static bool tell(struct cay_session *s, const struct cay_dns_found *found)
 /* It may be called while the question is being asked: what follows comes in its own turn. */
 static void found_for_session(struct cay_lookup *l, const struct cay_dns_found *found)
 {
-    struct cay_session *s = (struct cay_session *)((char *)l - offsetof(struct cay_session, lookup));
+    struct cay_session *s =
+        (struct cay_session *)((char *)l - offsetof(struct cay_session, lookup));
     s->waits = false;
     s->broken = !tell(s, found);
     cay_loop_again(s->way->egress->loop, &s->turn);
@@ -283,7 +285,7 @@ static void session_turn(struct cay_turn *t)
     go_on((struct cay_session *)((char *)t - offsetof(struct cay_session, turn)));
 }
 
-static void session_late(struct cay_timer *t)
+static void session_late(struct cay_deadline *t)
 {
     end_session((struct cay_session *)((char *)t - offsetof(struct cay_session, timer)));
 }
@@ -307,7 +309,7 @@ void cay_way_session(struct cay_way *w, int fd)
         s->next->link = &s->next;
     w->sessions = s;
     w->session_count++;
-    cay_timer_set(&w->egress->asking, &s->timer);
+    cay_deadline_set(&w->egress->asking, &s->timer);
     if (!cay_loop_watch(w->egress->loop, &s->watch, EPOLLIN | EPOLLRDHUP | EPOLLET))
         end_session(s);
 }
@@ -322,5 +324,5 @@ void cay_way_hush(struct cay_way *w)
 
 void cay_ask_init(struct cay_egress *e)
 {
-    cay_timers_init(e->loop, &e->asking, CAY_NET_DNS_SESSION_MS, session_late);
+    cay_deadlines_init(e->loop, &e->asking, CAY_NET_DNS_SESSION_MS, session_late);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections out of a sandbox: taken, judged, dialled, and carried until both sides have ended.
  *
- * The address is judged before it is dialled. Where the policy lists names, the first bytes that the
- * sandbox sends are looked at as well, before they are passed on: who says there that he wants a
- * host which is not allowed is cut, although the address is one that we gave for another. What the
- * other side sends first is carried meanwhile: some protocols begin so. */
+ * The address is judged before it is dialled. Where the policy lists names, the first bytes that
+ * the sandbox sends are looked at as well, before they are passed on: who says there that he wants
+ * a host which is not allowed is cut, although the address is one that we gave for another. What
+ * the other side sends first is carried meanwhile: some protocols begin so. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "model/limits.h"
@@ -24,23 +24,23 @@
 struct cay_connection {
     struct cay_connection *next, **link;
     struct cay_way *way;
-    struct cay_pair pair;
+    struct cay_link pair;
     struct cay_watch dial; /* the outer socket until it is connected */
-    struct cay_timer timer;
+    struct cay_deadline timer;
     struct cay_address to;
-    char *name, *claim;     /* what the proxy is told, what it says itself; or NULL */
-    struct cay_wish *wish;  /* where it is counted, while it has wish_serial */
+    char *name, *claim;    /* what the proxy is told, what it says itself; or NULL */
+    struct cay_wish *wish; /* where it is counted, while it has wish_serial */
     uint64_t wish_serial;
     uint64_t counted_sent, counted_received;
     bool proxied, asked; /* the proxy was told whom we want */
 };
 
-static struct cay_connection *of_pair(struct cay_pair *p)
+static struct cay_connection *of_pair(struct cay_link *p)
 {
     return (struct cay_connection *)((char *)p - offsetof(struct cay_connection, pair));
 }
 
-static struct cay_connection *of_timer(struct cay_timer *t)
+static struct cay_connection *of_timer(struct cay_deadline *t)
 {
     return (struct cay_connection *)((char *)t - offsetof(struct cay_connection, timer));
 }
@@ -52,15 +52,15 @@ enum cay_verdict cay_way_judge(struct cay_way *w, const struct cay_address *to, 
     struct cay_net_host *host = &w->egress->host;
     int64_t now = cay_clock_mono_ms();
     cay_net_host_look(host, now);
-    struct cay_policy_asked q = {
-        .to = *to,
-        .names = names,
-        .name_count = cay_given_names(&w->given, &to->ip, now, names, CAY_NET_NAMES),
-        .claim = claim,
-        .own = host->own,
-        .own_count = host->own_count,
-        .operators = host->operators,
-        .operator_count = host->operator_count};
+    struct cay_policy_asked q = {.to = *to,
+                                 .names = names,
+                                 .name_count =
+                                     cay_given_names(&w->given, &to->ip, now, names, CAY_NET_NAMES),
+                                 .claim = claim,
+                                 .own = host->own,
+                                 .own_count = host->own_count,
+                                 .operators = host->operators,
+                                 .operator_count = host->operator_count};
     *name_out = q.name_count ? names[0] : NULL;
     for (size_t i = 0; i < q.name_count; i++)
         if (cay_policy_name(&w->policy, names[i], to->port) == CAY_NET_ALLOWED) {
@@ -98,7 +98,7 @@ static void forget(struct cay_connection *c)
 {
     struct cay_way *w = c->way;
     count(c);
-    cay_timer_clear(&c->timer);
+    cay_deadline_clear(&c->timer);
     *c->link = c->next;
     if (c->next)
         c->next->link = c->link;
@@ -111,7 +111,7 @@ static void forget(struct cay_connection *c)
     free(c);
 }
 
-static void over(struct cay_pair *p, bool reset)
+static void over(struct cay_link *p, bool reset)
 {
     (void)reset;
     forget(of_pair(p));
@@ -120,7 +120,7 @@ static void over(struct cay_pair *p, bool reset)
 static void cut(struct cay_connection *c)
 {
     if (c->pair.relay) {
-        cay_pair_close(&c->pair, true);
+        cay_link_close(&c->pair, true);
     } else {
         cay_loop_unwatch(c->way->egress->loop, &c->dial);
         cay_socket_reset(&c->pair.in.fd);
@@ -161,8 +161,8 @@ void cay_way_judge_again(struct cay_way *w)
 
 static void go(struct cay_connection *c)
 {
-    cay_timer_clear(&c->timer);
-    cay_pair_go(&c->pair);
+    cay_deadline_clear(&c->timer);
+    cay_link_go(&c->pair);
 }
 
 static void heard(struct cay_connection *c, const struct cay_claim *claim)
@@ -179,7 +179,7 @@ static void heard(struct cay_connection *c, const struct cay_claim *claim)
     cut(c);
 }
 
-static void wants(struct cay_pair *p)
+static void wants(struct cay_link *p)
 {
     static char bytes[CAY_CLAIM_MAX]; /* one thread */
     struct cay_connection *c = of_pair(p);
@@ -194,7 +194,7 @@ static void wants(struct cay_pair *p)
     switch (cay_claim_read(bytes, (size_t)n, n == 0, &claim)) {
     case CAY_CLAIM_MORE:
         if (!c->timer.next)
-            cay_timer_set(&c->way->egress->claiming, &c->timer);
+            cay_deadline_set(&c->way->egress->claiming, &c->timer);
         return;
     case CAY_CLAIM_NAMED:
         heard(c, &claim);
@@ -222,13 +222,13 @@ static void carry(struct cay_connection *c)
 {
     struct cay_egress *e = c->way->egress;
     const struct cay_policy *policy = &c->way->policy;
-    cay_timer_clear(&c->timer);
+    cay_deadline_clear(&c->timer);
     cay_loop_unwatch(e->loop, &c->dial);
     c->pair.out.fd = cay_take_fd(&c->dial.fd);
     c->pair.held = policy->name_count + policy->no_name_count > 0;
     c->pair.wants = wants;
     c->pair.over = over;
-    if (!cay_pair_begin(&c->pair, &e->relay)) {
+    if (!cay_link_begin(&c->pair, &e->relay)) {
         c->dial.fd = cay_take_fd(&c->pair.out.fd);
         c->pair.relay = NULL;
         failed(c);
@@ -320,7 +320,7 @@ static void open_connection(struct cay_way *w, int *fd, const struct cay_address
     w->egress->connections++;
     cay_metric_add(&cay_net_open, 1);
     cay_metric_add(&cay_net_opened, 1);
-    cay_timer_set(&w->egress->dialling, &c->timer);
+    cay_deadline_set(&w->egress->dialling, &c->timer);
     if (!dial(c))
         failed(c);
 }
@@ -381,13 +381,13 @@ void cay_way_accept(struct cay_watch *tcp, uint32_t events)
     }
 }
 
-static void too_late(struct cay_timer *t)
+static void too_late(struct cay_deadline *t)
 {
     failed(of_timer(t));
 }
 
 void cay_connect_init(struct cay_egress *e)
 {
-    cay_timers_init(e->loop, &e->dialling, CAY_NET_DIAL_MS, too_late);
-    cay_timers_init(e->loop, &e->claiming, CAY_NET_CLAIM_MS, too_late);
+    cay_deadlines_init(e->loop, &e->dialling, CAY_NET_DIAL_MS, too_late);
+    cay_deadlines_init(e->loop, &e->claiming, CAY_NET_CLAIM_MS, too_late);
 }

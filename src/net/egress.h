@@ -11,8 +11,7 @@
  * Any thread may call. Without an attach a sandbox has no way out; nor has any when we are gone. */
 #pragma once
 #include "base/id.h"
-#include "net/name.h"
-#include "net/policy.h"
+#include "net/wanted.h"
 
 struct cay_egress;
 
@@ -48,14 +47,5 @@ struct cay_traffic {
 /* Since its start; zero for one that is not known. */
 void cay_egress_traffic(struct cay_egress *e, const char *id, struct cay_traffic *out);
 
-/* What it wanted, counted by name, address, port and verdict. */
-struct cay_wanted {
-    int64_t first_ms, last_ms;
-    char name[256];        /* that the address was given for, or was asked for; or empty */
-    struct cay_address to; /* port 0: a name was asked for, and not given */
-    enum cay_verdict verdict;
-    bool failed; /* allowed, but the last one did not come about */
-    uint64_t count, sent_bytes, received_bytes;
-};
-/* Newest last, at most CAY_NET_WANTED; returns how many. */
+/* What it wanted. Newest last, at most CAY_NET_WANTED; returns how many. */
 size_t cay_egress_wanted(struct cay_egress *e, const char *id, struct cay_wanted *out, size_t max);

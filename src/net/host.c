@@ -75,8 +75,8 @@ static int look_up(const char *host, const char *port, struct cay_address *out,
                         gai_strerror(r));
     if (found->ai_family == AF_INET) {
         struct sockaddr_in *v4 = (struct sockaddr_in *)found->ai_addr;
-        *out = (struct cay_address){cay_address_of4(ntohl(v4->sin_addr.s_addr)),
-                                    ntohs(v4->sin_port)};
+        *out =
+            (struct cay_address){cay_address_of4(ntohl(v4->sin_addr.s_addr)), ntohs(v4->sin_port)};
     } else {
         struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)found->ai_addr;
         *out = (struct cay_address){v6->sin6_addr, ntohs(v6->sin6_port)};

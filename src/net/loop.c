@@ -22,7 +22,7 @@ struct task {
 struct cay_loop {
     int epoll_fd, wake_fd;
     pthread_t thread;
-    struct cay_timers *timers;
+    struct cay_deadlines *timers;
     struct cay_turn turns;
     struct epoll_event events[EVENTS];
     int event_count;
@@ -88,7 +88,7 @@ static bool run_tasks(struct cay_loop *loop)
     return !closing;
 }
 
-static bool is_empty(const struct cay_timer *list)
+static bool is_empty(const struct cay_deadline *list)
 {
     return list->next == list;
 }
@@ -96,10 +96,10 @@ static bool is_empty(const struct cay_timer *list)
 static int64_t run_timers(struct cay_loop *loop)
 {
     int64_t now = cay_clock_mono_ms(), next = now + SLEEP_MAX_MS;
-    for (struct cay_timers *kind = loop->timers; kind; kind = kind->others) {
+    for (struct cay_deadlines *kind = loop->timers; kind; kind = kind->others) {
         while (!is_empty(&kind->list) && kind->list.next->at_ms <= now) {
-            struct cay_timer *t = kind->list.next;
-            cay_timer_clear(t);
+            struct cay_deadline *t = kind->list.next;
+            cay_deadline_clear(t);
             kind->due(t);
         }
         if (!is_empty(&kind->list) && kind->list.next->at_ms < next)
@@ -164,15 +164,15 @@ void cay_loop_unwatch(struct cay_loop *loop, struct cay_watch *w)
             loop->events[i].data.ptr = NULL;
 }
 
-void cay_timers_init(struct cay_loop *loop, struct cay_timers *kind, int64_t delay_ms,
-                     void (*due)(struct cay_timer *t))
+void cay_deadlines_init(struct cay_loop *loop, struct cay_deadlines *kind, int64_t delay_ms,
+                        void (*due)(struct cay_deadline *t))
 {
-    *kind = (struct cay_timers){.delay_ms = delay_ms, .due = due, .others = loop->timers};
+    *kind = (struct cay_deadlines){.delay_ms = delay_ms, .due = due, .others = loop->timers};
     kind->list.next = kind->list.prev = &kind->list;
     loop->timers = kind;
 }
 
-void cay_timer_clear(struct cay_timer *t)
+void cay_deadline_clear(struct cay_deadline *t)
 {
     if (!t->next)
         return;
@@ -181,9 +181,9 @@ void cay_timer_clear(struct cay_timer *t)
     t->next = t->prev = NULL;
 }
 
-void cay_timer_set(struct cay_timers *kind, struct cay_timer *t)
+void cay_deadline_set(struct cay_deadlines *kind, struct cay_deadline *t)
 {
-    cay_timer_clear(t);
+    cay_deadline_clear(t);
     t->at_ms = cay_clock_mono_ms() + kind->delay_ms;
     t->prev = kind->list.prev;
     t->next = &kind->list;

@@ -12,8 +12,8 @@ int cay_loop_open(const char *name, struct cay_loop **out, struct cay_error *err
 /* What still waits to be run is run; what is watched stays its owner's. */
 void cay_loop_close(struct cay_loop *loop);
 
-/* From any thread. post returns at once; `run` is called with arg in the loop's thread, in the order
- * of the calls. ask returns when it was. */
+/* From any thread. post returns at once; `run` is called with arg in the loop's thread, in the
+ * order of the calls. ask returns when it was. */
 void cay_loop_post(struct cay_loop *loop, void (*run)(void *arg), void *arg);
 void cay_loop_ask(struct cay_loop *loop, void (*run)(void *arg), void *arg);
 
@@ -29,20 +29,20 @@ void cay_loop_unwatch(struct cay_loop *loop, struct cay_watch *w);
 
 /* A moment that may come. Those of one kind have the same delay, so a list in the order of their
  * beginning is in the order of their end as well. */
-struct cay_timer {
-    struct cay_timer *next, *prev; /* NULL: it is not set */
+struct cay_deadline {
+    struct cay_deadline *next, *prev; /* NULL: it is not set */
     int64_t at_ms;
 };
-struct cay_timers {
-    struct cay_timer list;
-    struct cay_timers *others;
+struct cay_deadlines {
+    struct cay_deadline list;
+    struct cay_deadlines *others;
     int64_t delay_ms;
-    void (*due)(struct cay_timer *t); /* it is not set any more */
+    void (*due)(struct cay_deadline *t); /* it is not set any more */
 };
-void cay_timers_init(struct cay_loop *loop, struct cay_timers *kind, int64_t delay_ms,
-                     void (*due)(struct cay_timer *t));
-void cay_timer_set(struct cay_timers *kind, struct cay_timer *t); /* anew, if it was set */
-void cay_timer_clear(struct cay_timer *t);
+void cay_deadlines_init(struct cay_loop *loop, struct cay_deadlines *kind, int64_t delay_ms,
+                        void (*due)(struct cay_deadline *t));
+void cay_deadline_set(struct cay_deadlines *kind, struct cay_deadline *t); /* anew, if it was set */
+void cay_deadline_clear(struct cay_deadline *t);
 
 /* Called once before the loop waits again: for who has more to do than was his turn. */
 struct cay_turn {

@@ -6,9 +6,8 @@ struct cay_metric cay_net_open = {.name = "cay_egress_connections",
                                   .goes_down = true};
 struct cay_metric cay_net_opened = {.name = "cay_egress_connections_total",
                                     .help = "Connections out of sandboxes that were allowed."};
-struct cay_metric cay_net_refused = {
-    .name = "cay_egress_refused_total",
-    .help = "Connections that a policy or a limit refused."};
+struct cay_metric cay_net_refused = {.name = "cay_egress_refused_total",
+                                     .help = "Connections that a policy or a limit refused."};
 struct cay_metric cay_net_failed = {.name = "cay_egress_failed_total",
                                     .help = "Allowed connections that did not come about."};
 struct cay_metric cay_net_cut = {.name = "cay_egress_cut_total",
@@ -19,6 +18,5 @@ struct cay_metric cay_net_received = {.name = "cay_egress_received_bytes_total",
                                       .help = "Bytes into sandboxes, on their own connections."};
 struct cay_metric cay_net_asked = {.name = "cay_egress_questions_total",
                                    .help = "Names that sandboxes asked for."};
-struct cay_metric cay_net_not_answered = {
-    .name = "cay_egress_questions_refused_total",
-    .help = "Names that a policy or a limit refused."};
+struct cay_metric cay_net_not_answered = {.name = "cay_egress_questions_refused_total",
+                                          .help = "Names that a policy or a limit refused."};

@@ -65,7 +65,7 @@ static enum outcome after_error(void)
     return errno == EAGAIN || errno == EINTR ? WAIT : BROKEN;
 }
 
-static enum outcome empty_pipe(struct cay_pair *p, struct cay_flow *f, int to)
+static enum outcome empty_pipe(struct cay_link *p, struct cay_flow *f, int to)
 {
     while (f->held > 0) {
         ssize_t n =
@@ -79,7 +79,7 @@ static enum outcome empty_pipe(struct cay_pair *p, struct cay_flow *f, int to)
     return MORE;
 }
 
-static enum outcome fill_pipe(struct cay_pair *p, struct cay_flow *f, int from)
+static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
 {
     if (!f->pipe)
         f->pipe = take_pipe(p->relay);
@@ -98,7 +98,7 @@ static enum outcome fill_pipe(struct cay_pair *p, struct cay_flow *f, int from)
 }
 
 /* MORE: it had its turn, and there may be more to do. */
-static enum outcome move(struct cay_pair *p, struct cay_flow *f, int from, int to)
+static enum outcome move(struct cay_link *p, struct cay_flow *f, int from, int to)
 {
     uint64_t until = f->bytes + CAY_NET_TURN_BYTES;
     while (f->bytes < until) {
@@ -127,9 +127,9 @@ void cay_socket_reset(int *fd)
     cay_close_fd(fd);
 }
 
-void cay_pair_close(struct cay_pair *p, bool reset)
+void cay_link_close(struct cay_link *p, bool reset)
 {
-    cay_timer_clear(&p->idle);
+    cay_deadline_clear(&p->idle);
     cay_turn_clear(&p->turn);
     give_pipe(p->relay, &p->sent);
     give_pipe(p->relay, &p->received);
@@ -143,13 +143,13 @@ void cay_pair_close(struct cay_pair *p, bool reset)
     cay_close_fd(&p->out.fd);
 }
 
-static void end(struct cay_pair *p, bool reset)
+static void end(struct cay_link *p, bool reset)
 {
-    cay_pair_close(p, reset);
+    cay_link_close(p, reset);
     p->over(p, reset);
 }
 
-static void pump(struct cay_pair *p)
+static void pump(struct cay_link *p)
 {
     uint64_t before = p->sent.bytes + p->received.bytes;
     enum outcome sent = p->held ? WAIT : move(p, &p->sent, p->in.fd, p->out.fd);
@@ -165,7 +165,7 @@ static void pump(struct cay_pair *p)
     if (sent == MORE || received == MORE)
         cay_loop_again(p->relay->loop, &p->turn);
     if (p->sent.bytes + p->received.bytes != before)
-        cay_timer_set(&p->relay->idle, &p->idle);
+        cay_deadline_set(&p->relay->idle, &p->idle);
 }
 
 static bool has_failed(int fd)
@@ -175,7 +175,7 @@ static bool has_failed(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0;
 }
 
-static void ready(struct cay_pair *p, struct cay_watch *w, uint32_t events)
+static void ready(struct cay_link *p, struct cay_watch *w, uint32_t events)
 {
     if ((events & EPOLLERR) && has_failed(w->fd)) {
         end(p, true);
@@ -189,25 +189,25 @@ static void ready(struct cay_pair *p, struct cay_watch *w, uint32_t events)
 
 static void in_ready(struct cay_watch *w, uint32_t events)
 {
-    ready((struct cay_pair *)((char *)w - offsetof(struct cay_pair, in)), w, events);
+    ready((struct cay_link *)((char *)w - offsetof(struct cay_link, in)), w, events);
 }
 
 static void out_ready(struct cay_watch *w, uint32_t events)
 {
-    ready((struct cay_pair *)((char *)w - offsetof(struct cay_pair, out)), w, events);
+    ready((struct cay_link *)((char *)w - offsetof(struct cay_link, out)), w, events);
 }
 
 static void next_turn(struct cay_turn *t)
 {
-    pump((struct cay_pair *)((char *)t - offsetof(struct cay_pair, turn)));
+    pump((struct cay_link *)((char *)t - offsetof(struct cay_link, turn)));
 }
 
-static void idle_for_long(struct cay_timer *t)
+static void idle_for_long(struct cay_deadline *t)
 {
-    end((struct cay_pair *)((char *)t - offsetof(struct cay_pair, idle)), true);
+    end((struct cay_link *)((char *)t - offsetof(struct cay_link, idle)), true);
 }
 
-bool cay_pair_begin(struct cay_pair *p, struct cay_relay *r)
+bool cay_link_begin(struct cay_link *p, struct cay_relay *r)
 {
     const uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     int on = 1;
@@ -225,11 +225,11 @@ bool cay_pair_begin(struct cay_pair *p, struct cay_relay *r)
     (void)setsockopt(p->in.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(p->out.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(p->out.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    cay_timer_set(&r->idle, &p->idle);
+    cay_deadline_set(&r->idle, &p->idle);
     return true;
 }
 
-void cay_pair_go(struct cay_pair *p)
+void cay_link_go(struct cay_link *p)
 {
     p->held = false;
     cay_loop_again(p->relay->loop, &p->turn);
@@ -238,7 +238,7 @@ void cay_pair_go(struct cay_pair *p)
 void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, int64_t idle_ms)
 {
     *r = (struct cay_relay){.loop = loop};
-    cay_timers_init(loop, &r->idle, idle_ms, idle_for_long);
+    cay_deadlines_init(loop, &r->idle, idle_ms, idle_for_long);
 }
 
 void cay_relay_done(struct cay_relay *r)

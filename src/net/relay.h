@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes between two sockets, both ways, without looking at them: what is read on one side is moved
- * by the kernel to the other. The end of one direction is passed on and the other goes on; a reset on
- * one side is a reset on the other. Who reads slowly slows down who writes: between the two is one
- * pipe, and only while it holds something. In the loop's thread only. */
+ * by the kernel to the other. The end of one direction is passed on and the other goes on; a reset
+ * on one side is a reset on the other. Who reads slowly slows down who writes: between the two is
+ * one pipe, and only while it holds something. In the loop's thread only. */
 #pragma once
 #include "net/loop.h"
 
@@ -10,10 +10,10 @@ struct cay_relay { /* what all pairs of a loop share */
     struct cay_loop *loop;
     struct cay_pipe *spare; /* pipes that hold nothing */
     unsigned spare_count;
-    struct cay_timers idle;
+    struct cay_deadlines idle;
 };
 
-struct cay_flow { /* one direction */
+struct cay_flow {          /* one direction */
     struct cay_pipe *pipe; /* or NULL: nothing is under way */
     size_t held;           /* bytes in it */
     bool ended, told;      /* no more will come; the other side knows */
@@ -22,26 +22,26 @@ struct cay_flow { /* one direction */
 
 /* A part of whatever the connection belongs to; zeroed before it begins. The sockets are its
  * owner's, non-blocking, and stay watched by its owner until it is begun. */
-struct cay_pair {
+struct cay_link {
     struct cay_relay *relay;
     struct cay_watch in, out;
     struct cay_flow sent, received; /* in to out, out to in */
     bool held;                      /* nothing of `in` is read yet */
-    struct cay_timer idle;
+    struct cay_deadline idle;
     struct cay_turn turn;
     /* Something came on `in` while it is held. */
-    void (*wants)(struct cay_pair *p);
+    void (*wants)(struct cay_link *p);
     /* It is over: both have ended, or a side was reset, or nothing moved for too long. The pair was
      * closed, its sockets too; the owner may free it. */
-    void (*over)(struct cay_pair *p, bool reset);
+    void (*over)(struct cay_link *p, bool reset);
 };
 
 void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, int64_t idle_ms);
 void cay_relay_done(struct cay_relay *r);
 /* in.fd and out.fd are connected. False when they cannot be watched; then nothing has changed. */
-bool cay_pair_begin(struct cay_pair *p, struct cay_relay *r);
-void cay_pair_go(struct cay_pair *p); /* not held any more */
+bool cay_link_begin(struct cay_link *p, struct cay_relay *r);
+void cay_link_go(struct cay_link *p); /* not held any more */
 /* Closes both sockets, by reset if asked for; over is not called. */
-void cay_pair_close(struct cay_pair *p, bool reset);
+void cay_link_close(struct cay_link *p, bool reset);
 /* Closes so that the peer sees a reset. */
 void cay_socket_reset(int *fd);

@@ -15,17 +15,17 @@
 
 /* One question under way, or, when it has no socket, an answer that is kept. */
 struct question {
-    struct question *next;           /* in its bucket */
-    struct question *newer, *older;  /* by age */
+    struct question *next;          /* in its bucket */
+    struct question *newer, *older; /* by age */
     struct cay_resolver *resolver;
     char name[CAY_HOST_SIZE];
     uint16_t type, id;
     struct cay_lookup *waiting;
     struct cay_watch watch; /* fd -1: answered */
-    struct cay_timer timer;
+    struct cay_deadline timer;
     unsigned tries;
     bool tcp, asked; /* by TCP, once it is connected */
-    uint8_t *buf; /* of a TCP answer: its length, and itself */
+    uint8_t *buf;    /* of a TCP answer: its length, and itself */
     size_t len;
     int64_t until_ms;
     struct cay_dns_found *found;
@@ -37,7 +37,7 @@ struct cay_resolver {
     struct question *buckets[BUCKETS];
     struct question ages; /* newer: the oldest one */
     size_t count, asking;
-    struct cay_timers patience;
+    struct cay_deadlines patience;
 };
 
 static struct question *of_watch(struct cay_watch *w)
@@ -57,7 +57,7 @@ static unsigned bucket_of(const char *name, uint16_t type)
 
 static void hang_up(struct question *q)
 {
-    cay_timer_clear(&q->timer);
+    cay_deadline_clear(&q->timer);
     if (q->watch.fd < 0)
         return;
     cay_loop_unwatch(q->resolver->loop, &q->watch);
@@ -226,8 +226,8 @@ static void ready(struct cay_watch *w, uint32_t events)
 static bool begin(struct question *q, const struct sockaddr_storage *server)
 {
     int type = (q->tcp ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK | SOCK_CLOEXEC;
-    socklen_t size = server->ss_family == AF_INET ? sizeof(struct sockaddr_in)
-                                                  : sizeof(struct sockaddr_in6);
+    socklen_t size =
+        server->ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     uint8_t msg[CAY_DNS_QUESTION + 64];
     if (getrandom(&q->id, sizeof q->id, 0) < 0)
         abort();
@@ -251,14 +251,14 @@ static void ask_next(struct question *q)
         const struct sockaddr_storage *server = &r->files.servers[q->tries++ % servers];
         hang_up(q);
         if (begin(q, server)) {
-            cay_timer_set(&r->patience, &q->timer);
+            cay_deadline_set(&r->patience, &q->timer);
             return;
         }
     }
     fail(q);
 }
 
-static void no_answer(struct cay_timer *t)
+static void no_answer(struct cay_deadline *t)
 {
     struct question *q = (struct question *)((char *)t - offsetof(struct question, timer));
     q->tcp = false;
@@ -284,8 +284,7 @@ static void wait_for(struct question *q, struct cay_lookup *l)
     q->waiting = l;
 }
 
-void cay_resolver_ask(struct cay_resolver *r, const char *name, uint16_t type,
-                      struct cay_lookup *l)
+void cay_resolver_ask(struct cay_resolver *r, const char *name, uint16_t type, struct cay_lookup *l)
 {
     int64_t now = cay_clock_mono_ms();
     struct cay_dns_found found;
@@ -332,7 +331,7 @@ struct cay_resolver *cay_resolver_new(struct cay_loop *loop, const char *resolve
     r->files.servers_file.path = resolvers ? resolvers : "/etc/resolv.conf";
     r->files.hosts_file.path = hosts ? hosts : "/etc/hosts";
     r->ages.newer = r->ages.older = &r->ages;
-    cay_timers_init(loop, &r->patience, CAY_NET_ANSWER_MS, no_answer);
+    cay_deadlines_init(loop, &r->patience, CAY_NET_ANSWER_MS, no_answer);
     return r;
 }
 

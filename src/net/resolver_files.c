@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/resolver_files.h"
-#include "base/attr.h"
+#include "base/str.h"
 #include "model/limits.h"
 #include "net/policy.h"
 #include <arpa/inet.h>
@@ -20,8 +20,8 @@ static bool has_changed(struct cay_resolver_file *f, int64_t now_ms)
     if (f->looked_ms && now_ms - f->looked_ms < LOOK_MS)
         return false;
     f->looked_ms = now_ms;
-    if (stat(f->path, &st) < 0 || (st.st_mtim.tv_sec == f->changed.tv_sec &&
-                                   st.st_mtim.tv_nsec == f->changed.tv_nsec))
+    if (stat(f->path, &st) < 0 ||
+        (st.st_mtim.tv_sec == f->changed.tv_sec && st.st_mtim.tv_nsec == f->changed.tv_nsec))
         return false;
     f->changed = st.st_mtim;
     return true;
@@ -43,6 +43,28 @@ static void close_file(FILE **f)
         fclose(*f);
 }
 
+/* ADDRESS, and for tests ADDRESS:PORT. */
+static bool read_server(char *text, struct sockaddr_storage *out)
+{
+    uint64_t port = DNS_PORT;
+    struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+    *out = (struct sockaddr_storage){0};
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(DNS_PORT);
+    if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1)
+        return true;
+    char *colon = strchr(text, ':');
+    if (colon && !cay_str_u64(colon + 1, UINT16_MAX, &port))
+        return false;
+    if (colon)
+        *colon = 0;
+    *out = (struct sockaddr_storage){0};
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons((uint16_t)port);
+    return inet_pton(AF_INET, text, &v4->sin_addr) == 1;
+}
+
 static void read_servers(struct cay_resolver_files *f)
 {
     char line[LINE];
@@ -51,22 +73,9 @@ static void read_servers(struct cay_resolver_files *f)
     while (in && f->server_count < CAY_NAMESERVERS && fgets(line, sizeof line, in)) {
         char *save, *word = strtok_r(line, BLANKS, &save);
         char *address = word ? strtok_r(NULL, BLANKS, &save) : NULL;
-        struct sockaddr_storage *at = &f->servers[f->server_count];
-        struct sockaddr_in *v4 = (struct sockaddr_in *)at;
-        struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)at;
-        if (!address || strcmp(word, "nameserver") != 0)
-            continue;
-        memset(at, 0, sizeof *at);
-        if (inet_pton(AF_INET, address, &v4->sin_addr) == 1) {
-            v4->sin_family = AF_INET;
-            v4->sin_port = htons(DNS_PORT);
-        } else if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1) {
-            v6->sin6_family = AF_INET6;
-            v6->sin6_port = htons(DNS_PORT);
-        } else {
-            continue;
-        }
-        f->server_count++;
+        if (address && strcmp(word, "nameserver") == 0 &&
+            read_server(address, &f->servers[f->server_count]))
+            f->server_count++;
     }
 }
 

@@ -4,7 +4,7 @@
  *   egress.c   who is attached
  *   connect.c  connections: taken, judged, dialled, carried
  *   ask.c      questions for names
- *   wanted.c   what was wanted
+ *   wish.c     what was wanted
  *   host.c     what this host is: its addresses, what its operator opened, its proxy */
 #pragma once
 #include "base/str.h"
@@ -65,7 +65,7 @@ struct cay_egress {
     struct cay_way *ways[CAY_WAY_BUCKETS];
     struct cay_payer *payers;
     unsigned connections;
-    struct cay_timers dialling, claiming, asking;
+    struct cay_deadlines dialling, claiming, asking;
     int spare_fd; /* see refuse_one */
     bool failing; /* that was needed, and told */
 };
@@ -88,7 +88,7 @@ void cay_way_session(struct cay_way *w, int fd); /* takes it */
 void cay_way_hush(struct cay_way *w);            /* nobody waits for an answer any more */
 void cay_ask_init(struct cay_egress *e);
 
-/* wanted.c; name may be NULL */
+/* wish.c; name may be NULL */
 struct cay_wish *cay_way_wish(struct cay_way *w, const char *name, const struct cay_address *to,
                               enum cay_verdict verdict);
 void cay_wishes_done(struct cay_way *w);

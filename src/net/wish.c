@@ -39,9 +39,9 @@ struct cay_wish *cay_way_wish(struct cay_way *w, const char *name, const struct 
     struct cay_wish *wish = find(w, name ? name : "", to, verdict);
     if (!wish) {
         wish = add(w);
-        *wish = (struct cay_wish){
-            .seen = {.first_ms = cay_clock_ms(), .to = *to, .verdict = verdict},
-            .serial = ++w->wish_serial};
+        *wish =
+            (struct cay_wish){.seen = {.first_ms = cay_clock_ms(), .to = *to, .verdict = verdict},
+                              .serial = ++w->wish_serial};
         cay_str_copy(wish->seen.name, sizeof wish->seen.name, name ? name : "");
     }
     wish->seen.last_ms = cay_clock_ms();
