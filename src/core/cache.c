@@ -5,6 +5,7 @@
 #include "core/cache.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/network.h"
 #include "log/files.h"
 #include "log/reader.h"
 #include "model/limits.h"
@@ -84,6 +85,7 @@ static int read_stats(struct cay_core *core, const char *id, const struct cay_st
     if (r < 0)
         return r;
     now.read_at_us = cay_clock_mono_us();
+    cay_network_moved(core, id, &now.sent_bytes, &now.received_bytes);
     if (before)
         now.cpu_percent = percent_between(before, &now);
     cay_oom_saw(&core->oom, id, now.usage.oom_kills, cay_clock_ms());

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "core/keeper.h"
+#include "core/network.h"
 #include "core/once.h"
 #include "core/secret.h"
 #include <string.h>
@@ -104,6 +105,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     if (r == 0)
         r = cay_secret_open(cfg->data_fd, "token.key", core->token_key, err);
     if (r == 0)
+        r = cay_network_begin(core, cfg, err);
+    if (r == 0)
         r = cay_core_keep(core, err);
     if (r < 0) {
         cay_core_close(core);
@@ -129,6 +132,7 @@ void cay_core_close(struct cay_core *core)
     cay_maker_done(core);
     cay_keeper_stop(core);
     cay_settler_done(&core->settler);
+    cay_network_end(core);
     cay_provider_close(core->provider);
     cay_store_close(core->store);
     free_queue(core->events);

@@ -41,6 +41,7 @@ struct cay_core {
     struct cay_waiter waiter;
     struct cay_batcher batcher;
     struct cay_leases leases;
+    struct cay_egress *egress; /* NULL: sandboxes have no network of ours */
 
     /* kept_reconcile.c, on the keeper's thread */
     struct cay_core_suspect *suspects; /* without a row at the last pass; malloc'ed */

@@ -15,6 +15,7 @@
 #include "core/maker.h"
 #include "core/making.h"
 #include "core/metrics.h"
+#include "core/network.h"
 #include "core/once.h"
 #include "core/validate.h"
 #include "log/files.h"
@@ -27,6 +28,7 @@
 int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const char *why,
                          struct cay_error *err)
 {
+    cay_network_forget(core, sb->id);
     int r = cay_provider_destroy(core->provider, sb->id, NULL, NULL, err);
     if (r == CAY_ERR_NOT_FOUND)
         r = 0;
@@ -128,6 +130,9 @@ static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error 
     cay_core_copy_took(core, &sb->copied);
     cay_crash_point("create-provider-done");
 
+    r = cay_network_up(core, sb, err);
+    if (r < 0)
+        return r;
     r = cay_core_run_start(core, sb, err);
     if (r < 0)
         return cay_wrap(err, "cannot run the start command");

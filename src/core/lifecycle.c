@@ -10,6 +10,7 @@
 #include "core/core.h"
 #include "core/kept.h"
 #include "core/metrics.h"
+#include "core/network.h"
 #include "core/state.h"
 #include "model/limits.h"
 #include <string.h>
@@ -96,10 +97,13 @@ int cay_core_start(struct cay_core *core, const struct cay_account *owner, const
             return cay_core_gone("start", sb.id, r, err);
         cay_oom_forget(&core->oom, sb.id);
         cay_cache_forget(&core->cache, sb.id);
-        r = cay_core_run_start(core, &sb, err);
+        r = cay_network_up(core, &sb, err);
+        if (r == 0 && (r = cay_core_run_start(core, &sb, err)) < 0)
+            r = cay_wrap(err, "cannot run the start command");
         if (r < 0) {
+            cay_network_forget(core, sb.id);
             (void)cay_provider_stop(core->provider, sb.id, 0, &ignored);
-            return cay_wrap(err, "cannot run the start command");
+            return r;
         }
         cay_core_mark_started(&sb, cay_clock_ms());
         cay_core_note(core, &sb, CAY_NOW);
@@ -182,6 +186,7 @@ int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const stru
         sb->death.peak_bytes = usage.memory_peak_bytes;
         sb->death.cpu_ms = usage.cpu_us / 1000;
     }
+    cay_network_down(core, sb);
     cay_core_note(core, sb, CAY_NOW);
     cay_core_tell(core, sb, NULL);
     if (strcmp(why->reason, "stopped") != 0) /* else a request did it, and its record says so */
@@ -263,6 +268,8 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
         sb->death.peak_bytes = used.memory_peak_bytes;
         sb->death.cpu_ms = used.cpu_us / 1000;
     }
+    cay_network_down(core, sb);
+    cay_network_forget(core, sb->id);
     sb->deleted_at_ms = sb->updated_at_ms = cay_clock_ms();
     if (!sb->stopped_at_ms)
         sb->stopped_at_ms = sb->deleted_at_ms;
@@ -358,6 +365,7 @@ int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const stru
     sb->has_death = true;
     sb->death = *death;
     sb->death.message = why_down(death);
+    cay_network_down(core, sb);
     sb->status_reason = rests ? NULL : sb->death.message;
     sb->stopped_at_ms = ended_at_ms ? ended_at_ms : cay_clock_ms();
     if (sb->spec.persistent)

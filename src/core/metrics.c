@@ -3,6 +3,7 @@
  * counted here is what was begun, and what was found to have no end. */
 #include "core/metrics.h"
 #include "core/core.h"
+#include "net/metrics.h"
 
 struct cay_metric cay_core_begun = {.name = "cay_executions_begun_total",
                                     .help = "Commands that began to run."};
@@ -21,6 +22,15 @@ struct cay_metric *const cay_core_metrics[] = {
     &cay_core_refused,
     &cay_core_lost_count,
     &cay_core_log_bytes,
+    &cay_net_open,
+    &cay_net_opened,
+    &cay_net_refused,
+    &cay_net_failed,
+    &cay_net_cut,
+    &cay_net_sent,
+    &cay_net_received,
+    &cay_net_asked,
+    &cay_net_not_answered,
     &cay_store_commits,
     &cay_store_syncs,
     &cay_store_writes,

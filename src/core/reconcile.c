@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "core/keeper.h"
 #include "core/kept.h"
+#include "core/network.h"
 #include "core/state.h"
 #include "log/files.h"
 #include "model/limits.h"
@@ -317,6 +318,7 @@ int cay_reconcile(struct cay_core *core, bool at_start, struct cay_error *err)
         if (differs(&rows.at[i], entry))
             mend_if_still_so(core, &rows.at[i], entry);
     }
+    cay_network_reconcile(core, &rows);
     r = remove_orphans(core, &list, &rows, at_start, &a, err);
     return r < 0 ? r : cay_core_reconcile_kept(core, at_start, err);
 }

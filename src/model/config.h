@@ -16,6 +16,10 @@ struct cay_config {
     const char *jwt_key;            /* what verifies a JWT: a secret, or a public key as PEM */
     const char *tls_cert, *tls_key; /* files; NULL: plain HTTP */
     const char *docker_host;        /* URL of a Docker Engine; NULL is its usual socket */
+    const char *egress_allow;    /* guarded nets that sandboxes may reach all the same; or NULL */
+    const char *egress_proxy;    /* that their connections go through; or NULL */
+    const char *egress_no_proxy; /* but for these */
+    const char *resolv_conf;     /* whom names are asked of; NULL: /etc/resolv.conf */
     int64_t rate_limit;             /* requests; 0 is off */
     int64_t rate_seconds;
     int64_t log_head_bytes, log_tail_bytes; /* kept of each execution */

@@ -25,6 +25,7 @@ struct cay_death {
     int exit_code, signal;
     const char *message; /* or NULL */
     uint64_t peak_bytes, cpu_ms;
+    uint64_t sent_bytes, received_bytes; /* of the network, out of it and into it */
 };
 
 /* How files were copied for a snapshot or a fork. */
@@ -70,5 +71,6 @@ struct cay_usage {
 struct cay_stats {
     struct cay_usage usage;
     int64_t read_at_us; /* monotonic */
+    uint64_t sent_bytes, received_bytes; /* as above */
     double cpu_percent; /* since the reading before, 100 is one core; negative: there was none */
 };

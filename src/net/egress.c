@@ -176,9 +176,10 @@ static void do_change(void *arg)
 static void do_detach(void *arg)
 {
     struct order *o = arg;
-    struct cay_way *w = *place_of(o->egress, o->id);
+    struct cay_way *w = *place_of(o->egress, o->own_id);
     if (w)
         close_way(w);
+    free(o);
 }
 
 static void do_forget(void *arg)
@@ -305,20 +306,24 @@ bool cay_egress_change(struct cay_egress *e, const char *id, const struct cay_po
     return o.found;
 }
 
-void cay_egress_detach(struct cay_egress *e, const char *id)
-{
-    struct order o = {.egress = e, .id = id};
-    cay_loop_ask(e->loop, do_detach, &o);
-}
-
-void cay_egress_forget(struct cay_egress *e, const char *id)
+static void post(struct cay_egress *e, const char *id, void (*run)(void *arg))
 {
     struct order *o = calloc(1, sizeof *o);
     if (!o)
         abort();
     o->egress = e;
     cay_str_copy(o->own_id, sizeof o->own_id, id);
-    cay_loop_post(e->loop, do_forget, o);
+    cay_loop_post(e->loop, run, o);
+}
+
+void cay_egress_detach(struct cay_egress *e, const char *id)
+{
+    post(e, id, do_detach);
+}
+
+void cay_egress_forget(struct cay_egress *e, const char *id)
+{
+    post(e, id, do_forget);
 }
 
 void cay_egress_traffic(struct cay_egress *e, const char *id, struct cay_traffic *out)

@@ -92,7 +92,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_int(w, "gpuCount", spec->gpu_count);
     cay_jw_bool(w, "vm", false);
     cay_jw_bool(w, "networkAccess", spec->network_access);
-    cay_jw_str(w, "networkEnforced", "loopback-only");
+    cay_jw_bool(w, "networkEnforced", true);
     cay_jw_int(w, "timeoutMinutes", (spec->timeout_ms + 59999) / 60000);
     cay_jw_int(w, "timeoutMs", spec->timeout_ms);
     cay_jw_int(w, "idleTimeoutMs", spec->idle_ms);
@@ -126,6 +126,8 @@ static void shape_death(struct cay_json_writer *w, const struct cay_death *death
     cay_jw_str(w, "message", death->message);
     cay_jw_int(w, "peakBytes", (int64_t)death->peak_bytes);
     cay_jw_int(w, "cpuMs", (int64_t)death->cpu_ms);
+    cay_jw_int(w, "txBytes", (int64_t)death->sent_bytes);
+    cay_jw_int(w, "rxBytes", (int64_t)death->received_bytes);
     cay_jw_object_end(w);
 }
 

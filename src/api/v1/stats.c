@@ -36,9 +36,9 @@ static void shape_stats(struct cay_json_writer *w, struct cay_core *core, const 
     cay_jw_str(w, "sandboxId", id);
     cay_jw_time(w, "readAt", cay_clock_ms());
     cay_v1_shape_usage(w, core, limits, stats);
-    cay_jw_object(w, "network"); /* loopback only: nothing comes in or goes out */
-    cay_jw_int(w, "rxBytes", 0);
-    cay_jw_int(w, "txBytes", 0);
+    cay_jw_object(w, "network");
+    cay_jw_int(w, "rxBytes", (int64_t)stats->received_bytes);
+    cay_jw_int(w, "txBytes", (int64_t)stats->sent_bytes);
     cay_jw_object_end(w);
     cay_jw_object_end(w);
 }

@@ -72,6 +72,8 @@ static void put_death(struct cay_json_writer *w, const struct cay_sandbox *sb)
     cay_jw_str(w, "message", d->message);
     cay_jw_int(w, "peak_bytes", (int64_t)d->peak_bytes);
     cay_jw_int(w, "cpu_ms", (int64_t)d->cpu_ms);
+    cay_jw_int(w, "sent_bytes", (int64_t)d->sent_bytes);
+    cay_jw_int(w, "received_bytes", (int64_t)d->received_bytes);
     cay_jw_object_end(w);
 }
 
@@ -227,6 +229,8 @@ static void read_death(struct cursor *c, struct cay_death *d)
     d->message = pick_str(c, "message");
     d->peak_bytes = (uint64_t)pick_int(c, "peak_bytes", NULL);
     d->cpu_ms = (uint64_t)pick_int(c, "cpu_ms", NULL);
+    d->sent_bytes = (uint64_t)pick_int(c, "sent_bytes", NULL);
+    d->received_bytes = (uint64_t)pick_int(c, "received_bytes", NULL);
 }
 
 static void read_meta(struct cursor *c, struct cay_sandbox *out)

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/network.h"
+#include "base/log.h"
+#include "core/core.h"
+#include "net/egress.h"
+
+int cay_network_begin(struct cay_core *core, const struct cay_config *cfg, struct cay_error *err)
+{
+    struct cay_egress_options o = {.allow = cfg->egress_allow,
+                                   .proxy = cfg->egress_proxy,
+                                   .no_proxy = cfg->egress_no_proxy,
+                                   .resolvers = cfg->resolv_conf};
+    return cay_egress_open(&o, &core->egress, err);
+}
+
+void cay_network_end(struct cay_core *core)
+{
+    cay_egress_close(core->egress);
+    core->egress = NULL;
+}
+
+static int policy_of(const struct cay_sandbox *sb, struct cay_arena *a, struct cay_policy *out,
+                     struct cay_error *err)
+{
+    struct cay_network network = {.mode = sb->spec.network_access ? CAY_NETWORK_OPEN
+                                                                  : CAY_NETWORK_OFF};
+    return cay_policy_read(a, &network, out, err);
+}
+
+static bool is_closed(const struct cay_policy *p)
+{
+    return !p->open && p->name_count + p->allow_count == 0;
+}
+
+static int attach(struct cay_core *core, const struct cay_sandbox *sb,
+                  const struct cay_policy *policy, struct cay_error *err)
+{
+    struct cay_way_out way;
+    int r = cay_provider_way_out(core->provider, sb->id, &way, err);
+    if (r == CAY_ERR_UNSUPPORTED)
+        return 0; /* its network is the provider's own matter */
+    if (r < 0)
+        return cay_wrap(err, "cannot give sandbox %s a way out", sb->id);
+    cay_egress_attach(core->egress, sb->id, sb->account_id, policy, &way);
+    return 0;
+}
+
+int cay_network_up(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_policy policy;
+    if (!core->egress)
+        return 0;
+    int r = policy_of(sb, &a, &policy, err);
+    return r < 0 || is_closed(&policy) ? r : attach(core, sb, &policy, err);
+}
+
+int cay_network_change(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_policy policy;
+    if (!core->egress)
+        return 0;
+    int r = policy_of(sb, &a, &policy, err);
+    if (r < 0 || cay_egress_change(core->egress, sb->id, &policy) || is_closed(&policy))
+        return r;
+    return attach(core, sb, &policy, err);
+}
+
+void cay_network_moved(struct cay_core *core, const char *id, uint64_t *sent_out,
+                       uint64_t *received_out)
+{
+    struct cay_traffic moved = {0};
+    if (core->egress)
+        cay_egress_traffic(core->egress, id, &moved);
+    *sent_out = moved.sent_bytes;
+    *received_out = moved.received_bytes;
+}
+
+void cay_network_down(struct cay_core *core, struct cay_sandbox *sb)
+{
+    struct cay_traffic moved;
+    if (!core->egress)
+        return;
+    cay_egress_traffic(core->egress, sb->id, &moved);
+    if (moved.sent_bytes + moved.received_bytes > 0) {
+        sb->death.sent_bytes = moved.sent_bytes;
+        sb->death.received_bytes = moved.received_bytes;
+    }
+    cay_egress_detach(core->egress, sb->id);
+}
+
+void cay_network_forget(struct cay_core *core, const char *id)
+{
+    if (core->egress)
+        cay_egress_forget(core->egress, id);
+}
+
+/* The row is looked at again while it is held: it may have been stopped, or changed, meanwhile. */
+static void give_back(struct cay_core *core, const struct cay_sandbox *seen)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    struct cay_error err = {0};
+    if (!cay_hold_try(&core->holds, seen->id, &hold))
+        return; /* who holds it gives it one, or the next pass does */
+    int r = cay_store_get(core->store, seen->account_id, seen->id, &a, &sb, &err);
+    if (r == 0 && sb.state != CAY_RUNNING && sb.state != CAY_PAUSED)
+        return;
+    if (r == 0)
+        r = cay_network_up(core, &sb, &err);
+    if (r < 0 && r != CAY_ERR_NOT_FOUND)
+        cay_log_error(&err, "sandbox %s has no way out", seen->id);
+}
+
+void cay_network_reconcile(struct cay_core *core, const struct cay_sandbox_list *rows)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    if (!core->egress || !rows->count)
+        return;
+    const char **ids = cay_arena_alloc(&a, rows->count * sizeof *ids);
+    bool *attached = cay_arena_alloc(&a, rows->count * sizeof *attached);
+    for (size_t i = 0; i < rows->count; i++)
+        ids[i] = rows->at[i].id;
+    cay_egress_which(core->egress, ids, attached, rows->count);
+    for (size_t i = 0; i < rows->count; i++) {
+        enum cay_state state = rows->at[i].state;
+        if (!attached[i] && (state == CAY_RUNNING || state == CAY_PAUSED))
+            give_back(core, &rows->at[i]);
+    }
+}

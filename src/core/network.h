@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sandboxes' way out, at the moments of their lives. Without one a sandbox is closed, so every
+ * step may fail or be cut: reconcile gives the way again, and never more than the row allows. */
+#pragma once
+#include "core/service.h"
+#include "provider/provider.h"
+
+struct cay_core;
+
+int cay_network_begin(struct cay_core *core, const struct cay_config *cfg, struct cay_error *err);
+void cay_network_end(struct cay_core *core);
+/* It runs: before its first command. */
+int cay_network_up(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
+/* Its policy is another one: what that does not allow is cut on return. */
+int cay_network_change(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
+/* It does not run any more: its death has what it moved, unless that is of an earlier end. */
+void cay_network_down(struct cay_core *core, struct cay_sandbox *sb);
+void cay_network_moved(struct cay_core *core, const char *id, uint64_t *sent_out,
+                       uint64_t *received_out);
+void cay_network_forget(struct cay_core *core, const char *id);
+/* Those that run and have no way out get theirs. */
+void cay_network_reconcile(struct cay_core *core, const struct cay_sandbox_list *rows);
