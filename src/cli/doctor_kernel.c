@@ -2,6 +2,7 @@
 /* What the kernel can do: each call that the engine makes is made here once, on something that
  * nobody else sees. */
 #include "cli/doctor.h"
+#include "engine/network.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
@@ -314,33 +315,16 @@ static void try_overlay(const struct cay_probe *p, const struct cay_place *place
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
 
-static void try_nftables(const struct cay_probe *p, const struct cay_place *place,
-                         struct cay_found *out)
+/* As every sandbox's network is made, in a namespace that goes with this trial. */
+static void try_network(const struct cay_probe *p, const struct cay_place *place,
+                        struct cay_found *out)
 {
-    struct {
-        struct nlmsghdr head;
-        struct nfgenmsg body;
-    } ask = {.head = {.nlmsg_len = sizeof ask,
-                      .nlmsg_type = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN,
-                      .nlmsg_flags = NLM_F_REQUEST},
-             .body = {.version = NFNETLINK_V0}};
-    union {
-        struct nlmsghdr head;
-        char bytes[1024];
-    } answer;
+    struct cay_error err;
     (void)p, (void)place;
-    if (unshare(CLONE_NEWNET) < 0) { /* the host's own rules are nobody's business here */
+    if (unshare(CLONE_NEWNET) < 0)
         cay_doctor_failed(out, "unshare");
-        return;
-    }
-    CAY_AUTO_FD int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-    ssize_t n = sock < 0 || send(sock, &ask, sizeof ask, 0) < 0
-                    ? -1
-                    : recv(sock, &answer, sizeof answer, 0);
-    if (n < (ssize_t)sizeof answer.head)
-        cay_doctor_failed(out, "netlink");
-    else if (answer.head.nlmsg_type == NLMSG_ERROR)
-        cay_doctor_say(out, CAY_LACKING, "the kernel has no nf_tables");
+    else if (cay_network_open(&err) < 0 || cay_network_catch(&err) < 0)
+        cay_doctor_say(out, CAY_LACKING, "%s: %s", err.msg, err.cause);
     else
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
@@ -371,7 +355,7 @@ const struct cay_probe cay_doctor_kernel[] = {
     {"btrfs, simple quotas", false, true, try_btrfs,
      "no disk limit; snapshots and forks copy files", "modprobe btrfs; use Linux 6.7 or newer", 0,
      NULL},
-    {"nftables", false, true, try_nftables,
-     "nothing yet: sandboxes have no network in this version", "modprobe nf_tables", 0, NULL},
+    {"nftables", false, true, try_network, "sandboxes have no way out to the network",
+     "modprobe nft_tproxy nft_reject_ipv4 nft_reject_ipv6", 0, NULL},
     {0},
 };

@@ -22,8 +22,8 @@ void cay_network_end(struct cay_core *core)
 static int policy_of(const struct cay_sandbox *sb, struct cay_arena *a, struct cay_policy *out,
                      struct cay_error *err)
 {
-    struct cay_network network = {.mode = sb->spec.network_access ? CAY_NETWORK_OPEN
-                                                                  : CAY_NETWORK_OFF};
+    struct cay_network network = {.mode =
+                                      sb->spec.network_access ? CAY_NETWORK_OPEN : CAY_NETWORK_OFF};
     return cay_policy_read(a, &network, out, err);
 }
 

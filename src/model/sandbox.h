@@ -70,7 +70,7 @@ struct cay_usage {
 /* A reading of them, and what it says beside an earlier one. */
 struct cay_stats {
     struct cay_usage usage;
-    int64_t read_at_us; /* monotonic */
+    int64_t read_at_us;                  /* monotonic */
     uint64_t sent_bytes, received_bytes; /* as above */
     double cpu_percent; /* since the reading before, 100 is one core; negative: there was none */
 };

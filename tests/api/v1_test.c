@@ -162,7 +162,7 @@ TEST(v1_creates_shows_lists_and_deletes)
     CHECK_STR("running", cay_json_get_str(made, "status", ""), "RUNNING");
     CHECK_STR("image", cay_json_get_str(made, "dockerImage", ""), "python:3.11");
     CHECK_STR("start", cay_json_get_str(made, "startCommand", ""), "python main.py");
-    CHECK_STR("network", cay_json_get_str(made, "networkEnforced", ""), "loopback-only");
+    CHECK("network", cay_json_get_bool(made, "networkEnforced", false));
     CHECK_EQ("no end", cay_json_get_int(made, "timeoutMinutes", -1), 0);
     CHECK("cpu", strstr(answer, "\"cpuCores\":0.5,") != NULL);
     CHECK("memory", strstr(answer, "\"memoryGB\":0.25,") != NULL);

@@ -49,7 +49,7 @@ static void shape_details(struct cay_json_writer *w, const struct cay_core_healt
     cay_jw_str(w, "error", h->store_error);
     cay_jw_object_end(w);
     cay_jw_object(w, "features");
-    cay_jw_str(w, "network", "loopback-only");
+    cay_jw_str(w, "network", "policy");
     cay_jw_str(w, "diskLimit", h->provider.disk ? h->provider.disk : "none");
     cay_jw_bool(w, "gpu", false);
     cay_jw_object_end(w);

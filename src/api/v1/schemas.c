@@ -28,7 +28,7 @@ static const struct cay_schema schemas[] = {
      "accountId string, server string|null, dockerImage string, runtime string|null, "
      "isolation string, startCommand string|null, cpuCores number, memoryGB number, "
      "diskSizeGB number, diskMountPath string, diskEnforcedBy string, gpuCount integer, "
-     "vm boolean, networkAccess boolean, networkEnforced string, timeoutMinutes integer, "
+     "vm boolean, networkAccess boolean, networkEnforced boolean, timeoutMinutes integer, "
      "timeoutMs integer, idleTimeoutMs integer, idleTimeoutMinutes integer|null, idleWhen "
      "[string], leaseSeconds integer, "
      "environmentVars {string}, labels [string], tags {string}, persistent boolean, "
@@ -44,7 +44,7 @@ static const struct cay_schema schemas[] = {
     {"SandboxList", "sandboxes [Sandbox]"},
     {"SourceOf", "type string, id string"},
     {"Termination", "kind string, exitCode? integer, signal? integer, message string|null, "
-                    "peakBytes integer, cpuMs integer"},
+                    "peakBytes integer, cpuMs integer, txBytes integer, rxBytes integer"},
     {"StartExit", "exitCode integer, signal integer|null"},
     {"Usage", USAGE},
     {"Stats", "sandboxId string, readAt time, " USAGE ", network NetworkUsage"},
