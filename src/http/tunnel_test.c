@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/tunnel_test.h"
 #include "tests/test.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -11,9 +12,9 @@ struct tunnel {
     int near, far;
     SSL_CTX *ctx;
     SSL *ssl;
-    char up[4096];
-    size_t up_len;
-    bool shut, over; /* the client says no more; all is over */
+    char up[4096], down[4096];
+    size_t up_len, down_len; /* what the other side did not take yet */
+    bool shut, over;         /* the client says no more; all is over */
 };
 
 const char *tunnel_identity(void)
@@ -21,17 +22,24 @@ const char *tunnel_identity(void)
     return getenv("CAY_TEST_TLS");
 }
 
-/* What the server says. False when there is nothing now. */
+/* What the server says. False when nothing could be moved: a client that does not read holds up
+ * this direction alone. */
 static bool move_down(struct tunnel *t)
 {
-    char data[4096];
-    size_t n;
-    if (SSL_read_ex(t->ssl, data, sizeof data, &n)) {
-        t->over = send(t->near, data, n, MSG_NOSIGNAL) != (ssize_t)n;
-        return true;
+    if (t->down_len == 0) {
+        if (SSL_read_ex(t->ssl, t->down, sizeof t->down, &t->down_len))
+            return true;
+        t->down_len = 0;
+        t->over = SSL_get_error(t->ssl, 0) != SSL_ERROR_WANT_READ;
+        return false;
     }
-    t->over = SSL_get_error(t->ssl, 0) != SSL_ERROR_WANT_READ;
-    return false;
+    ssize_t n = send(t->near, t->down, t->down_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    t->over = n < 0 && errno != EAGAIN;
+    if (n <= 0)
+        return false;
+    memmove(t->down, t->down + n, t->down_len - (size_t)n);
+    t->down_len -= (size_t)n;
+    return true;
 }
 
 /* What the client says. */
@@ -59,12 +67,13 @@ static bool move_up(struct tunnel *t)
 
 static void wait_for_both(struct tunnel *t)
 {
+    short take = t->shut || t->up_len > 0 ? 0 : POLLIN, give = t->down_len > 0 ? POLLOUT : 0;
     struct pollfd fds[] = {
-        {.fd = t->near, .events = (short)(t->shut || t->up_len > 0 ? 0 : POLLIN)},
-        {.fd = t->far, .events = (short)(t->up_len > 0 ? POLLIN | POLLOUT : POLLIN)},
+        {.fd = t->up_len > 0 && !give ? -1 : t->near, .events = (short)(take | give)},
+        {.fd = t->far, .events = (short)((give ? 0 : POLLIN) | (t->up_len > 0 ? POLLOUT : 0))},
     };
-    if (poll(fds, COUNT(fds), 20000) <= 0 || fds[0].revents & POLLHUP)
-        t->over = true;
+    if (poll(fds, COUNT(fds), 20000) <= 0 || (t->shut && fds[0].revents & POLLHUP))
+        t->over = true; /* one that is gone has said all that there was */
 }
 
 static void *run(void *arg)
