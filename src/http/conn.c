@@ -185,8 +185,10 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
 void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err)
 {
     struct cay_resp resp = {0};
-    if (!c->req)
+    if (!c->req) { /* it came to no head; what the one before wanted is over */
         begin_request(s, c);
+        c->head_only = c->http10 = false;
+    }
     cay_far_forget(s, c);
     c->keep_alive = false;
     c->unread = true;

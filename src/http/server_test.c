@@ -110,6 +110,12 @@ TEST(http_server_head_has_no_body)
     CHECK("length of what GET gives", strstr(answer.head, "Content-Length: 5\r\n"));
     toy_read(&client, &answer);
     CHECK_STR("the next answer follows at once", answer.body, "hello");
+    toy_send(&client, "HEAD /hello HTTP/1.1\r\n" HOST "\r\n");
+    toy_read_head(&client, &answer);
+    toy_send(&client, "\x7f\r\n\r\n");
+    toy_read(&client, &answer);
+    CHECK_EQ("what is no request is refused", answer.status, 400);
+    CHECK("with a body", answer.body_len > 0);
     toy_close(&client);
     toy_stop(&toy);
 }
