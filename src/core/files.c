@@ -99,12 +99,15 @@ static int check(struct cay_file_request *rq, const struct cay_sandbox *sb, stru
     if (is_about_processes(rq->op))
         return check_process(rq, err);
     int r = cay_core_check_path(rq->path, "path", err);
-    if (r == 0 && rq->op == CAY_FILE_MOVE)
+    if (r == 0 && (rq->to || rq->op == CAY_FILE_MOVE))
         r = cay_core_check_path(rq->to, "to", err);
     if (r == 0)
         r = check_filters(&rq->only, "include", err);
     if (r == 0)
         r = check_filters(&rq->except, "exclude", err);
+    if (r == 0 && rq->match && strlen(rq->match) > CAY_FILE_MATCH_BYTES)
+        r = cay_fail_field(err, "If-Match", "If-Match and If-Range have at most %d bytes",
+                           CAY_FILE_MATCH_BYTES);
     if (r == 0 && rq->user)
         r = cay_validate_user(rq->user, err);
     if (r < 0)

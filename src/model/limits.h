@@ -101,6 +101,7 @@
 #define CAY_FILE_PAGE_BYTES (1 * CAY_MIB) /* a page ends behind the entry that passes this */
 #define CAY_FILE_FORM_FILES 1000
 #define CAY_FILE_FILTER_BYTES 2048 /* of each kind */
+#define CAY_FILE_MATCH_BYTES 2048  /* of If-Match */
 #define CAY_FILE_FILTERS 64        /* patterns of each kind */
 #define CAY_FILE_ARCHIVE_ENTRIES 1000000
 #define CAY_FILE_TEXT_MAX (32 * CAY_MIB) /* of a file that is answered as a JSON string */
