@@ -12,6 +12,7 @@
 #   make check      format, layers, sizes, headers, words
 #   make asan tsan  unit tests under the sanitizers
 #   make fuzz       every fuzzer for FUZZ_SECONDS=60
+#   make abuse      bad requests out of the OpenAPI document, under the sanitizers      REQUESTS=20000 SEED=17
 #   make install    PREFIX=/usr/local DESTDIR=
 
 DATA ?= $(CURDIR)/data
@@ -91,6 +92,16 @@ fuzz: packages
 	    -Dc_args=-fsanitize=fuzzer-no-link
 	@ninja -C build-fuzz --quiet $$(find src -name '*_fuzz.c' -printf '%f\n' | sed 's/\.c$$//')
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+# With the kernel's full address randomisation the sanitizers' shadow memory may be taken.
+REQUESTS ?= 20000
+.PHONY: abuse
+abuse: export CAY_IMAGES := $(TEST_IMAGES)
+abuse: packages images
+	@tools/packages test
+	@tools/setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@ninja -C build-asan --quiet cay cay-init cay-file
+	@ABUSE_COUNT=$(REQUESTS) ABUSE_SEED=$(SEED) PYTEST=-s setarch -R tools/test build-asan abuse
 
 check:
 	@tools/packages build check

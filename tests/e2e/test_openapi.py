@@ -12,7 +12,7 @@ import tarfile
 import pytest
 
 from harness import venv
-from harness.openapi import Document, LocalConnection, send
+from harness.openapi import Document, Operator, send
 from harness.server import CAY, Server
 from harness.wait import stretch
 from harness.websocket import WebSocket
@@ -27,17 +27,6 @@ def house():
     server.start()
     yield server
     server.close()
-
-
-class Operator:
-    """Who is on the server's machine."""
-    token = None
-
-    def __init__(self, server):
-        self.path = f"{server.data}/run/admin.sock"
-
-    def connect(self):
-        return LocalConnection(self.path, stretch(30))
 
 
 class World:

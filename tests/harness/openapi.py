@@ -3,7 +3,10 @@
 import http.client
 import json
 import re
+import socket
 from urllib.parse import urlencode
+
+from harness.wait import stretch
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 KINDS = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
@@ -130,7 +133,17 @@ class LocalConnection(http.client.HTTPConnection):
         self.path = path
 
     def connect(self):
-        import socket
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self.path)
+
+
+class Operator:
+    """Who is on the server's machine; a client that `send` takes."""
+    token = None
+
+    def __init__(self, server):
+        self.path = f"{server.data}/run/admin.sock"
+
+    def connect(self):
+        return LocalConnection(self.path, stretch(30))
