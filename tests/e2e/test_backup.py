@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.engine import Engine, Refused
 from harness.plain import plain_server
 from harness.server import CAY, Server
 from harness.wait import stretch, until
@@ -250,6 +251,34 @@ def test_killed(tmp_path):
         assert client.sh("a", "stat -c %s big") == "60000000\n"
         assert client.delete("/sandbox/a").status == 200
     shutil.rmtree(copy)
+
+
+def test_who_may_ask(tmp_path):
+    """Of the engine, past the command: in order, by one; whoever goes away holds nothing any more."""
+    with Server() as server:
+        client = server.client()
+        ident = client.create("a", persistent=True)["id"]
+        stranger, root = Engine(server), Engine(server)
+        for op in ("backup_hold", "backup_take", "backup_free"):
+            with pytest.raises(Refused, match="no backup was begun"):
+                stranger.ask(op, ident)
+        root.ask("backup")
+        with pytest.raises(Refused, match="another backup"):
+            stranger.ask("backup")
+        with pytest.raises(Refused, match="no backup was begun"):
+            stranger.ask("backup_go")
+        for bad in ("", "../x", "sb-00000000000000trial0"):
+            with pytest.raises(Refused, match="not the id of a tree"):
+                root.ask("backup_hold", bad)
+        with pytest.raises(Refused, match="is not held"):
+            root.ask("backup_take", ident)
+        root.ask("backup_hold", ident)
+        stranger.send("stop", ident)
+        assert not stranger.has_answer()
+        root.close()  # neither standstill nor hold outlives it
+        stranger.answer()
+        stranger.close()
+        until(lambda: client.delete("/sandbox/a").status == 200, "it can be deleted", 10, 0.1)
 
 
 def test_while_things_move(tmp_path):
