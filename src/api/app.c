@@ -6,6 +6,7 @@
 #include "api/gateway/gateway.h"
 #include "api/guard.h"
 #include "api/metrics.h"
+#include "api/preview.h"
 #include "api/ratelimit.h"
 #include "api/records.h"
 #include "api/v1/v1.h"
@@ -73,6 +74,8 @@ static int check_rate(const struct cay_req *req, struct cay_resp *resp, struct c
 static int before(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_error refused;
+    if (cay_preview_is(req))
+        return cay_preview_guard(req, app.port, err); /* the handler looks who it is */
     if (req->is_local) {
         int known = cay_auth_admit(&app.auth, req, err);
         if (known == 0)
@@ -105,6 +108,10 @@ static void tell_error(const struct cay_req *req, const struct cay_error *err,
                        struct cay_resp *resp)
 {
     const struct cay_dialect *spoken = cay_app_dialects[0];
+    if (cay_preview_is(req)) {
+        cay_preview_error(req, err, resp);
+        return;
+    }
     for (size_t i = 0; cay_app_dialects[i]; i++) {
         size_t len = strlen(cay_app_dialects[i]->prefix);
         if (strncmp(req->path, cay_app_dialects[i]->prefix, len) == 0 && req->path[len] == '/')
@@ -137,6 +144,9 @@ const struct cay_route *const cay_app_tables[] = {
     cay_v1_access_routes,
     cay_v1_status_routes,
     cay_gateway_routes,
+    cay_v1_port_routes,
+    cay_v1_expose_routes,
+    cay_v1_tunnel_routes,
     cay_openapi_routes,
     NULL,
 };
@@ -154,6 +164,7 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
         .tables = cay_app_tables,
         .core = core,
         .before = before,
+        .divert = cay_preview_divert,
         .error = tell_error,
         .done = done,
         .workers = WORKERS,
@@ -164,6 +175,11 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
     int r = cay_auth_open(&app.auth, cfg, err);
     if (r < 0)
         return r;
+    r = cay_preview_open(cfg, &app.auth, err);
+    if (r < 0) {
+        cay_auth_close(&app.auth);
+        return r;
+    }
     app.port = app.auth.on ? 0 : port_of(cfg->url);
     cay_ratelimit_init(&app.rate, cfg->rate_limit, cfg->rate_seconds);
     cay_metrics_open(cay_app_tables);

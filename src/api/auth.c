@@ -69,18 +69,17 @@ static int by_socket(struct cay_req *req, struct cay_account *out, struct cay_er
     return cay_core_act_for(req->core, whom ? whom : CAY_LOCAL_ACCOUNT, req->arena, out, err);
 }
 
-static int identify(const struct cay_auth *auth, struct cay_req *req, struct cay_account *out,
-                    struct cay_error *err)
+int cay_auth_identify(const struct cay_auth *auth, struct cay_req *req, const char *token,
+                      struct cay_account *out, struct cay_error *err)
 {
-    const char *token;
     if (req->is_local)
         return by_socket(req, out, err);
     if (!auth->on) {
         *out = (struct cay_account){.id = CAY_LOCAL_ACCOUNT, .scopes = WITHOUT_TOKEN};
         return 0;
     }
-    token = bearer(req);
-    if (!token)
+    token = token ? token : bearer(req);
+    if (!token || strlen(token) > CAY_MAX_TOKEN)
         return cay_core_refuse(err);
     bool ours = strncmp(token, CAY_KEY_PREFIX, strlen(CAY_KEY_PREFIX)) == 0 ||
                 strncmp(token, CAY_SANDBOX_PREFIX, strlen(CAY_SANDBOX_PREFIX)) == 0;
@@ -114,7 +113,7 @@ int cay_auth_admit(const struct cay_auth *auth, struct cay_req *req, struct cay_
 {
     enum cay_scope scope = req->route ? req->route->scope : CAY_SCOPE_READ;
     struct cay_account *who = cay_arena_alloc(req->arena, sizeof *who);
-    int r = identify(auth, req, who, err);
+    int r = cay_auth_identify(auth, req, NULL, who, err);
     if (scope == CAY_SCOPE_NONE) {
         req->owner = r == 0 ? who : NULL;
         return 0;

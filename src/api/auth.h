@@ -17,6 +17,9 @@ void cay_auth_close(struct cay_auth *auth);
  * token: CAY_ERR_UNAUTHORIZED; one that does not open this route: CAY_ERR_FORBIDDEN, and then
  * req->owner is set as well. */
 int cay_auth_admit(const struct cay_auth *auth, struct cay_req *req, struct cay_error *err);
+/* Whose token is this? As above without a route; NULL: what the request shows as Bearer. */
+int cay_auth_identify(const struct cay_auth *auth, struct cay_req *req, const char *token,
+                      struct cay_account *out, struct cay_error *err);
 /* For a handler that does more than its route says, by a parameter: may it? */
 int cay_auth_raise(struct cay_req *req, enum cay_scope scope, struct cay_error *err);
 /* "read", "exec", "write", "account"; NULL ends them, in the order of their bits. */

@@ -106,6 +106,8 @@ static inline void cay_core_mind_start(struct cay_core *core, const struct cay_s
     if (sb->spec.stop_when_start_ends)
         atomic_store(&core->start_ends, true);
 }
+/* Ports that have no time yet were exposed now. */
+void cay_core_date_ports(struct cay_spec *spec);
 /* A row whose caller goes on without it: a failure is logged, reconcile mends it. */
 void cay_core_note(struct cay_core *core, struct cay_sandbox *sb, enum cay_durable durable);
 /* Appends to the account's events what the sandbox's row says now; type NULL: the word for its

@@ -83,6 +83,7 @@ static struct cay_sandbox new_row(struct cay_core *core, const struct cay_accoun
     sb.created_at_ms = sb.updated_at_ms = cay_clock_ms();
     if (spec->timeout_ms > 0)
         sb.expires_at_ms = sb.created_at_ms + spec->timeout_ms;
+    cay_core_date_ports(&sb.spec);
     cay_str_copy(sb.keeps, sizeof sb.keeps, spec->volume ? spec->volume : "");
     return sb;
 }

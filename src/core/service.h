@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "core/access.h"
+#include "core/ports.h"
 #include "log/audit.h"
 #include "log/record.h"
 #include "model/account.h"
@@ -91,6 +92,8 @@ struct cay_change {
     const char *name;
     const struct cay_strs *labels;
     const struct cay_pairs *tags, *env;
+    const struct cay_port *ports; /* CAY_MAX_PORTS of them, port_count used */
+    size_t port_count;
     const int64_t *timeout_ms; /* from its start; CAY_ERR_CONFLICT, "TIMEOUT_PASSED" */
     const int64_t *idle_ms, *lease_ms;
     const unsigned *idle_when;

@@ -27,6 +27,11 @@ static void apply(const struct cay_change *c, struct cay_spec *spec)
         spec->tags = *c->tags;
     if (c->env)
         spec->env = *c->env;
+    if (c->ports) {
+        memcpy(spec->ports, c->ports, sizeof spec->ports);
+        spec->port_count = c->port_count;
+        cay_core_date_ports(spec);
+    }
     if (c->timeout_ms)
         spec->timeout_ms = *c->timeout_ms;
     if (c->idle_ms)

@@ -176,6 +176,28 @@ static int check_image(const char *image, struct cay_error *err)
     return 0;
 }
 
+int cay_validate_port(const struct cay_port *port, struct cay_error *err)
+{
+    if (port->port < 1)
+        return cay_fail_field(err, "port", "port must be from 1 to 65535");
+    if (port->wait_s > CAY_MAX_PORT_WAIT_S)
+        return cay_fail_field(err, "waitSeconds", "waitSeconds must be from 0 to %d",
+                              CAY_MAX_PORT_WAIT_S);
+    return port->name[0] ? cay_validate_title(port->name, err) : 0;
+}
+
+static int check_ports(const struct cay_spec *spec, struct cay_error *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < spec->port_count && r == 0; i++) {
+        r = cay_validate_port(&spec->ports[i], err);
+        for (size_t k = 0; k < i && r == 0; k++)
+            if (spec->ports[k].port == spec->ports[i].port)
+                r = cay_fail_field(err, "ports", "port %u is there twice", spec->ports[i].port);
+    }
+    return r;
+}
+
 int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err)
 {
@@ -190,6 +212,8 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
         r = check_env(&spec->env, "environmentVars", err);
     if (r == 0)
         r = check_labels(spec, err);
+    if (r == 0)
+        r = check_ports(spec, err);
     if (r == 0)
         r = cay_validate_user(spec->user, err);
     if (r == 0)

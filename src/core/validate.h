@@ -21,4 +21,5 @@ int cay_validate_window(const struct cay_window *window, struct cay_error *err);
 int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err);
 /* What a snapshot may be called; NULL is well. */
 int cay_validate_title(const char *name, struct cay_error *err);
+int cay_validate_port(const struct cay_port *port, struct cay_error *err);
 int cay_validate_user(const char *user, struct cay_error *err); /* NULL is the sandbox's */

@@ -141,6 +141,7 @@ void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp)
 void cay_answer_forget(struct cay_conn *c)
 {
     cay_receive_end(c);
+    cay_proxy_end(c);
     c->req = NULL;
     c->then = NULL;
     cay_buf_done(&c->kept);

@@ -175,6 +175,7 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
     req->is_local = c->is_local;
     req->uid = c->uid;
     req->core = s->app.core;
+    req->pool = s->pool;
     req->began_us = s->now_us;
     req->received.verdict_fd = req->received.end_fd = -1;
     next_id(s, req->request_id);
@@ -247,12 +248,18 @@ static bool wants_body(struct cay_http_server *s, struct cay_conn *c, const stru
     return true;
 }
 
+int cay_conn_route(const struct cay_http_server *s, struct cay_req *req, struct cay_error *err)
+{
+    req->route = s->app.divert ? s->app.divert(req) : NULL;
+    return req->route ? 0 : cay_router_match(s->router, req, err);
+}
+
 /* NULL when there is none: the worker finds that again and answers it. */
 static const struct cay_route *route_of(struct cay_http_server *s, struct cay_conn *c)
 {
     struct cay_error ignored;
     struct cay_req probe = *c->req;
-    return cay_router_match(s->router, &probe, &ignored) < 0 ? NULL : probe.route;
+    return cay_conn_route(s, &probe, &ignored) < 0 ? NULL : probe.route;
 }
 
 static void begin_body(struct cay_http_server *s, struct cay_conn *c, const struct cay_head *head)
@@ -442,6 +449,9 @@ void cay_conn_resume(struct cay_http_server *s, struct cay_conn *c)
         break;
     case CAY_PHASE_SOCKET:
         cay_socket(s, c);
+        break;
+    case CAY_PHASE_PROXY:
+        cay_proxy(s, c);
         break;
     case CAY_PHASE_LINGER:
         read_away(s, c);

@@ -38,6 +38,7 @@ enum cay_phase {
     CAY_PHASE_RECEIVE, /* a streamed body, on its way to a sink */
     CAY_PHASE_VERDICT, /* it has come; what does the other side say? */
     CAY_PHASE_SOCKET,
+    CAY_PHASE_PROXY,
     CAY_PHASE_LINGER, /* answered and shut; what still comes is thrown away */
     CAY_PHASE_CLOSE,
 };
@@ -65,6 +66,36 @@ struct cay_talk {
     enum cay_socket_next next;
     bool begun, refused;
     int64_t heard_ms, active_ms, pinged_ms;
+};
+
+enum cay_relay_state {
+    CAY_RELAY_HEAD, /* of the answer is waited for */
+    CAY_RELAY_FIXED,
+    CAY_RELAY_CHUNKED,
+    CAY_RELAY_TO_END, /* of the connection */
+    CAY_RELAY_DONE,
+    CAY_RELAY_TUNNEL, /* bytes, both ways */
+};
+
+/* A request that somebody else answers. Its body's state is the connection's own. */
+struct cay_relay {
+    struct cay_proxy to;
+    enum cay_relay_state state;
+    struct cay_buf up; /* what he did not take yet, from up_at on */
+    size_t up_at;
+    struct cay_buf head; /* of his answer, as far as it has come */
+    size_t scanned;
+    struct cay_chunks chunks; /* of his answer */
+    uint64_t left;
+    int interim, status;
+    bool upgrade;     /* was asked for */
+    bool connected;   /* he took or said something */
+    bool readable;    /* his socket may have bytes, or an end */
+    bool whole;       /* the request's body has come, to its end */
+    bool broken;      /* he takes no more */
+    bool reusable;    /* his connection, once all is over */
+    bool shut, ended; /* of a tunnel: the client has said all, and has been told all */
+    int64_t moved_ms; /* a byte went either way */
 };
 
 struct cay_conn {
@@ -106,6 +137,7 @@ struct cay_conn {
     int far_fd;                  /* the pipe that epoll watches for this one; borrowed; -1 none */
     struct cay_upload *upload;
     struct cay_talk *talk;
+    struct cay_relay *relay;
     int64_t quiet_ms; /* since when nothing was sent on the stream */
     size_t timer;     /* its place in the heap, from 1; 0: none */
     bool working;     /* a worker has it for its stream's `work` */
@@ -118,6 +150,7 @@ struct cay_conn {
 struct cay_http_times {
     int64_t head_ms, body_ms, idle_ms, write_ms, keepalive_ms, drain_ms, linger_ms, tick_ms;
     int64_t silence_ms, slow_ms, sink_ms, ws_ping_ms, ws_silence_ms;
+    int64_t connect_ms, proxy_body_ms, proxy_idle_ms;
 };
 
 struct cay_worker {
@@ -153,6 +186,8 @@ struct cay_http_server {
     int local_fd;     /* the same; 0: none */
     int news_fd;      /* the same: where new certificates come from */
     int epoll_fd, event_fd, inotify_fd;
+    struct cay_pool *pool;
+    int pool_fd; /* the pool's */
     pthread_mutex_t back_lock;
     struct cay_conn *back_first, *back_last; /* from the workers */
 
@@ -174,7 +209,7 @@ struct cay_http_server {
 };
 
 extern struct cay_metric cay_http_accepted, cay_http_open, cay_http_streams, cay_http_sockets,
-    cay_http_unmet;
+    cay_http_unmet, cay_http_proxied;
 
 /* conn.c: reading and ending. On the loop. */
 void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_local);
@@ -190,6 +225,8 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c);
 void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err);
 void cay_conn_go_on(struct cay_http_server *s, struct cay_conn *c); /* 100 Continue */
 bool cay_conn_is_held(struct cay_conn *c);                          /* by the loop */
+/* As cay_router_match, behind whoever diverts; on any thread. */
+int cay_conn_route(const struct cay_http_server *s, struct cay_req *req, struct cay_error *err);
 bool cay_conn_is_idle(const struct cay_conn *c);
 
 /* greet.c: the beginning of a connection under TLS. */
@@ -216,6 +253,9 @@ size_t cay_conn_pending(const struct cay_conn *c);
 void cay_pump_back(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump_begin(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump(struct cay_http_server *s, struct cay_conn *c);
+/* Sends one piece, framed unless c->raw; `last` ends the body. False when the client is gone. */
+bool cay_pump_piece(struct cay_http_server *s, struct cay_conn *c, const char *data, size_t len,
+                    bool last);
 void cay_pump_later(struct cay_http_server *s, struct cay_conn *c);
 void cay_pump_ready(struct cay_http_server *s);
 void cay_pump_tick(struct cay_http_server *s, struct cay_conn *c);
@@ -240,6 +280,16 @@ void cay_socket_end(struct cay_http_server *s, struct cay_conn *c, enum cay_ws_c
                     const char *why);
 void cay_socket_free(struct cay_conn *c);
 void cay_socket_work(struct cay_conn *c); /* on a worker */
+
+/* proxy.c: requests that somebody else answers, on the loop. */
+void cay_proxy_begin(struct cay_http_server *s, struct cay_conn *c);
+void cay_proxy(struct cay_http_server *s, struct cay_conn *c);
+void cay_proxy_event(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
+void cay_proxy_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
+void cay_proxy_tick(struct cay_http_server *s, struct cay_conn *c);
+void cay_proxy_drain(struct cay_http_server *s, struct cay_conn *c);
+void cay_proxy_take(struct cay_conn *c, struct cay_resp *resp); /* on a worker */
+void cay_proxy_end(struct cay_conn *c); /* closes and frees; on whichever thread holds it */
 
 /* watch.c: which streams a changed file wakes. On the loop. */
 void cay_watch_add(struct cay_http_server *s, struct cay_conn *c);

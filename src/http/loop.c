@@ -87,6 +87,10 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
     for (int hold = atomic_load(&c->hold); hold != CAY_HOLD_LOOP;)
         if (hold == CAY_HOLD_NEWS || atomic_compare_exchange_weak(&c->hold, &hold, CAY_HOLD_NEWS))
             return;
+    if (c->phase == CAY_PHASE_PROXY) {
+        cay_proxy_event(s, c, events);
+        return;
+    }
     bool gone = events & (EPOLLHUP | EPOLLERR);
     bool follows = c->phase == CAY_PHASE_STREAM || c->phase == CAY_PHASE_DEFER ||
                    c->phase == CAY_PHASE_VERDICT;
@@ -122,6 +126,8 @@ static void on_far_event(struct cay_http_server *s, struct cay_conn *c, uint32_t
         cay_pump(s, c);
     else if (c->upload)
         cay_receive_wake(s, c, events);
+    else if (c->relay)
+        cay_proxy_wake(s, c, events);
 }
 
 static void take_back(struct cay_http_server *s)
@@ -147,6 +153,8 @@ static void take_back(struct cay_http_server *s)
             cay_receive_begin(s, c);
         else if (c->phase == CAY_PHASE_SOCKET)
             cay_socket_back(s, c);
+        else if (c->phase == CAY_PHASE_PROXY)
+            cay_proxy_begin(s, c);
         else
             cay_conn_resume(s, c);
     }
@@ -165,6 +173,8 @@ static void check(struct cay_http_server *s, struct cay_conn *c)
         cay_pump_tick(s, c);
     else if (c->upload)
         cay_receive_tick(s, c);
+    else if (c->relay)
+        cay_proxy_tick(s, c);
 }
 
 static void tick(struct cay_http_server *s)
@@ -175,6 +185,7 @@ static void tick(struct cay_http_server *s)
         if (cay_conn_is_held(c))
             check(s, c);
     }
+    cay_pool_sweep(s->pool, s->now_ms);
 }
 
 static void poll_streams(struct cay_http_server *s)
@@ -197,6 +208,8 @@ static void begin_drain(struct cay_http_server *s)
             continue;
         if (c->stream)
             cay_pump_drain(s, c);
+        else if (c->relay)
+            cay_proxy_drain(s, c);
         else if (cay_conn_is_idle(c))
             cay_conn_read(s, c); /* a request that lies there came before the end */
     }
@@ -249,6 +262,8 @@ static void handle(struct cay_http_server *s, const struct epoll_event *ev)
         take_back(s);
     else if (ev->data.ptr == &s->news_fd)
         cay_greet_renew(s);
+    else if (ev->data.ptr == &s->pool_fd)
+        cay_pool_sweep(s->pool, s->now_ms);
     else if (ev->data.ptr == &s->inotify_fd)
         cay_watch_read(s);
     else

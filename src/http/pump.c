@@ -46,6 +46,8 @@ void cay_pump_ready(struct cay_http_server *s)
             cay_pump(s, c);
         else if (c->phase == CAY_PHASE_RECEIVE)
             cay_receive(s, c);
+        else if (c->phase == CAY_PHASE_PROXY)
+            cay_proxy(s, c);
     }
 }
 
@@ -61,9 +63,8 @@ void cay_pump_end(struct cay_http_server *s, struct cay_conn *c)
     c->waiting = false;
 }
 
-/* Sends one piece, framed; `last` ends the body. False when the client is gone. */
-static bool send_piece(struct cay_http_server *s, struct cay_conn *c, const char *data, size_t len,
-                       bool last)
+bool cay_pump_piece(struct cay_http_server *s, struct cay_conn *c, const char *data, size_t len,
+                    bool last)
 {
     char size[20] = "";
     const char *tail = "";
@@ -117,7 +118,7 @@ static enum cay_pull pull(struct cay_http_server *s, struct cay_conn *c)
     got = c->stream->ops->pull(c->stream, &s->pulled, moves ? SIP : ROOM);
     bool last = got == CAY_PULL_END;
     if (c->phase != CAY_PHASE_DEFER && (s->pulled.len > 0 || last) &&
-        !send_piece(s, c, s->pulled.data, s->pulled.len, last))
+        !cay_pump_piece(s, c, s->pulled.data, s->pulled.len, last))
         got = CAY_PULL_ABORT;
     if (s->pulled.cap > PULLED_MAX)
         cay_buf_done(&s->pulled);
@@ -227,7 +228,7 @@ void cay_pump_tick(struct cay_http_server *s, struct cay_conn *c)
     if (c->phase != CAY_PHASE_STREAM || !c->waiting || !keepalive || cay_conn_pending(c) > 0 ||
         s->now_ms - c->quiet_ms < s->times.keepalive_ms)
         return;
-    if (!send_piece(s, c, keepalive, strlen(keepalive), false))
+    if (!cay_pump_piece(s, c, keepalive, strlen(keepalive), false))
         cay_conn_close(s, c);
 }
 

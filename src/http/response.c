@@ -86,8 +86,30 @@ int cay_resp_socket(const struct cay_req *req, struct cay_resp *resp,
     return 0;
 }
 
+int cay_resp_proxy(struct cay_resp *resp, const struct cay_proxy *to)
+{
+    resp->kind = CAY_RESP_PROXY;
+    resp->proxy = malloc(sizeof *resp->proxy);
+    if (!resp->proxy)
+        abort();
+    *resp->proxy = *to;
+    return 0;
+}
+
+static void drop_proxy(struct cay_proxy *to)
+{
+    if (!to)
+        return;
+    cay_close_fd(&to->fd);
+    if (to->close)
+        to->close(to->ctx);
+    free(to);
+}
+
 void cay_resp_drop(struct cay_resp *resp)
 {
+    drop_proxy(resp->proxy);
+    resp->proxy = NULL;
     if (resp->stream)
         resp->stream->ops->close(resp->stream);
     resp->stream = NULL;

@@ -3,6 +3,8 @@
 #pragma once
 #include "base/buf.h"
 #include "base/json.h"
+#include "http/forward.h"
+#include "http/pool.h"
 #include "http/request.h"
 #include "http/stream.h"
 
@@ -11,6 +13,7 @@ enum cay_resp_kind {
     CAY_RESP_STREAM,  /* chunked, from the stream, until it ends */
     CAY_RESP_DEFER,   /* the loop follows the stream; at its end `then` runs on a worker */
     CAY_RESP_SOCKET,  /* a WebSocket, until its stream ends or the client goes */
+    CAY_RESP_PROXY,   /* somebody else answers, and the loop carries it, both ways */
     CAY_RESP_RECEIVE, /* the loop gives the body to a sink; then `then` runs on a worker */
 };
 
@@ -44,9 +47,22 @@ struct cay_socket {
     const struct cay_socket_ops *ops;
     void *ctx;
     struct cay_stream *stream; /* of whole frames, see websocket.h; its end closes the connection.
-                                  It follows a file, not a pipe */
+                                  It follows a file, not a pipe, unless: */
+    bool duplex;               /* both are the same connection: the stream's watch_fd, of which
+                                  sink_fd is a copy. Its input is shut, not only closed */
     int sink_fd;               /* as of cay_receive; -1: no bytes are taken */
     int end_fd;                /* or -1 */
+};
+
+/* Who answers instead of us. All that is in here is the server's from cay_resp_proxy on. */
+struct cay_proxy {
+    int fd;                 /* to him: non-blocking, perhaps still connecting */
+    bool reused;            /* it served others before, and may have ended since: then */
+    cay_handler again;      /* runs on a worker, for a new one */
+    char key[CAY_POOL_KEY]; /* where the connection waits for the next request; empty: nowhere */
+    struct cay_forward how;
+    void (*close)(void *ctx); /* at the end; or NULL */
+    void *ctx;
 };
 
 struct cay_resp {
@@ -62,6 +78,7 @@ struct cay_resp {
     bool receives;
     struct cay_receive receive; /* owned when `receives` */
     struct cay_socket socket;   /* owned when its ops are set */
+    struct cay_proxy *proxy;    /* owned */
     cay_handler then;
 };
 
@@ -100,5 +117,9 @@ int cay_req_check_socket(const struct cay_req *req, struct cay_resp *resp, struc
 /* Only after that. */
 int cay_resp_socket(const struct cay_req *req, struct cay_resp *resp,
                     const struct cay_socket *socket);
+/* The request goes on to somebody else, for a route with CAY_BODY_STREAM. Head and body go in as
+ * cay_forward says, his answer comes back the same way, neither is gathered. Headers that are set
+ * already are added to his. A request with a body is never sent on a connection that is reused. */
+int cay_resp_proxy(struct cay_resp *resp, const struct cay_proxy *to);
 /* Closes what the answer holds; for whoever does not give it after all. */
 void cay_resp_drop(struct cay_resp *resp);

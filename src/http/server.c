@@ -22,8 +22,13 @@ struct cay_metric cay_http_sockets = {
 struct cay_metric cay_http_unmet = {.name = "cay_tls_handshakes_failed_total",
                                     .help = "Connections that came to no terms under TLS."};
 
+struct cay_metric cay_http_proxied = {.name = "cay_http_proxied",
+                                      .help = "Requests that sandboxes are answering.",
+                                      .goes_down = true};
+
 struct cay_metric *const cay_http_metrics[] = {
-    &cay_http_accepted, &cay_http_open, &cay_http_streams, &cay_http_sockets, &cay_http_unmet, NULL,
+    &cay_http_accepted, &cay_http_open, &cay_http_streams, &cay_http_sockets, &cay_http_proxied,
+    &cay_http_unmet,    NULL,
 };
 
 static const struct cay_http_times default_times = {
@@ -39,6 +44,9 @@ static const struct cay_http_times default_times = {
     .sink_ms = CAY_HTTP_SINK_MS,
     .ws_ping_ms = CAY_WS_PING_MS,
     .ws_silence_ms = CAY_WS_SILENCE_MS,
+    .connect_ms = CAY_PROXY_CONNECT_MS,
+    .proxy_body_ms = CAY_PROXY_BODY_MS,
+    .proxy_idle_ms = CAY_PROXY_IDLE_MS,
     .tick_ms = 1000,
 };
 
@@ -72,6 +80,12 @@ static int open_loop(struct cay_http_server *s, struct cay_error *err)
         r = add(s, &s->event_fd, EPOLLIN, err);
     if (r == 0)
         r = add(s, &s->inotify_fd, EPOLLIN, err);
+    if (r == 0)
+        r = cay_pool_new(&s->pool, err);
+    if (r == 0) {
+        s->pool_fd = cay_pool_fd(s->pool);
+        r = add(s, &s->pool_fd, EPOLLIN, err);
+    }
     return r;
 }
 
@@ -133,6 +147,7 @@ void cay_http_free(struct cay_http_server *s)
     atomic_store(&s->stops, 2); /* what still waits for a worker is not begun */
     cay_workers_stop(&s->workers);
     free_conns(s);
+    cay_pool_free(s->pool);
     cay_router_free(s->router);
     cay_tls_free(s->tls);
     cay_buf_done(&s->pulled);

@@ -9,6 +9,9 @@
 struct cay_http_app {
     const struct cay_route *const *tables; /* NULL-terminated */
     struct cay_core *core;
+    /* Optional, ahead of the router, on any thread and at once: the route that takes this request
+     * whatever its path and method are; or NULL. It has no parameters. */
+    const struct cay_route *(*divert)(const struct cay_req *req);
     /* Ahead of every handler, on a worker: who asks, and may he. May add headers. Also called
      * when no route fits (req->route is NULL), so that a stranger learns no paths. */
     int (*before)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);

@@ -70,7 +70,10 @@ void cay_socket_end(struct cay_http_server *s, struct cay_conn *c, enum cay_ws_c
 static void shut_sink(struct cay_http_server *s, struct cay_conn *c, bool whole)
 {
     struct cay_talk *t = c->talk;
-    cay_far_forget(s, c);
+    if (!t->is.duplex)
+        cay_far_forget(s, c);
+    else if (t->is.sink_fd >= 0)
+        (void)shutdown(t->is.sink_fd, SHUT_WR); /* fails when it has ended, which is as well */
     if (whole && t->is.end_fd >= 0) {
         ssize_t n = write(t->is.end_fd, "1", 1);
         (void)n; /* the pipe is empty; without a reader nobody asks */
@@ -218,7 +221,10 @@ void cay_socket_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
 {
     if (events & EPOLLERR)
         shut_sink(s, c, false);
-    read_frames(s, c);
+    if (c->talk->is.duplex)
+        cay_pump(s, c);
+    if (is_open(c))
+        read_frames(s, c);
 }
 
 /* Back from the worker that made it, or that had a message. */
@@ -229,7 +235,9 @@ void cay_socket_back(struct cay_http_server *s, struct cay_conn *c)
         t->begun = true;
         t->heard_ms = t->active_ms = t->pinged_ms = s->now_ms;
         c->unread = true;
-        if (t->is.sink_fd >= 0 && !cay_far_watch(s, c, t->is.sink_fd, EPOLLOUT)) {
+        bool both = t->is.duplex;
+        if (t->is.sink_fd >= 0 && !cay_far_watch(s, c, both ? c->stream->watch_fd : t->is.sink_fd,
+                                                 both ? EPOLLIN | EPOLLOUT : EPOLLOUT)) {
             cay_conn_close(s, c);
             return;
         }

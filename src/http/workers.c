@@ -90,7 +90,7 @@ static int run_route(struct cay_http_server *s, struct cay_req *req, struct cay_
                      struct cay_error *err)
 {
     struct cay_error no_route = {0};
-    int missing = cay_router_match(s->router, req, &no_route);
+    int missing = cay_conn_route(s, req, &no_route);
     int r = s->app.before ? s->app.before(req, resp, err) : 0;
     if (r < 0)
         return r;
@@ -123,11 +123,13 @@ static void run(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *
         r = cay_fail(&err, CAY_ERR_INTERNAL, "the route has no streamed body");
     if (r < 0)
         cay_answer_error(s, c->req, &err, resp);
-    if (c->streamed && resp->kind != CAY_RESP_RECEIVE) {
+    bool later = resp->kind == CAY_RESP_DEFER; /* its second half may want it */
+    bool wanted = later || resp->kind == CAY_RESP_RECEIVE || resp->kind == CAY_RESP_PROXY;
+    if (c->streamed && !wanted) {
         c->keep_alive = false; /* the body is not wanted, and still on its way */
         c->unread = true;
     }
-    c->streamed = false;
+    c->streamed = c->streamed && later;
     if (atomic_load(&s->stops) > 0)
         c->keep_alive = false;
 }
@@ -216,6 +218,12 @@ static void work(struct cay_http_server *s, struct cay_conn *c)
     }
     if (resp.kind == CAY_RESP_DEFER || resp.kind == CAY_RESP_RECEIVE) {
         answer_later(s, c, &resp);
+        return;
+    }
+    if (resp.kind == CAY_RESP_PROXY) {
+        cay_proxy_take(c, &resp);
+        cay_answer_done(&resp);
+        give_back(s, c, CAY_PHASE_PROXY);
         return;
     }
     bool alive = cay_answer_send(c, &resp);

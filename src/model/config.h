@@ -16,6 +16,7 @@ struct cay_config {
     const char *jwt_key;            /* what verifies a JWT: a secret, or a public key as PEM */
     const char *tls_cert, *tls_key; /* files; NULL: plain HTTP */
     const char *docker_host;        /* URL of a Docker Engine; NULL is its usual socket */
+    const char *preview_domain;     /* [SCHEME://]DOMAIN[:PORT]; NULL is localhost */
     const char *egress_allow;    /* guarded nets that sandboxes may reach all the same; or NULL */
     const char *egress_proxy;    /* that their connections go through; or NULL */
     const char *egress_no_proxy; /* but for these */

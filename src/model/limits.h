@@ -34,6 +34,8 @@
 #define CAY_MAX_LABEL 128
 #define CAY_MAX_TAGS 5
 #define CAY_MAX_PORTS 4
+#define CAY_MAX_PORT_NAME 63
+#define CAY_MAX_PORT_WAIT_S 120 /* a request that waits for something to listen */
 #define CAY_MAX_ENV 256
 #define CAY_MAX_ENV_BYTES (64 * CAY_KIB)
 #define CAY_MAX_IDEMPOTENCY_KEY 255
@@ -196,6 +198,19 @@
 #define CAY_WS_PING_MS 20000
 #define CAY_WS_SILENCE_MS 60000                /* not even a pong: the peer is dead */
 #define CAY_WS_IDLE_MS (12 * 60 * 60 * 1000LL) /* no byte either way */
+
+/* previews */
+#define CAY_PREVIEW_LINK_S 3600                /* what a signed link is good for, unless it says */
+#define CAY_PREVIEW_LINK_MAX_S (7 * 24 * 3600) /* and at most */
+#define CAY_PREVIEW_AGAIN_MS 100               /* between two tries while nothing listens */
+#define CAY_PROXY_CONNECT_MS 10000
+#define CAY_PROXY_BODY_MS 120000                    /* a client that sends nothing of its body */
+#define CAY_PROXY_IDLE_MS (60 * 60 * 1000LL)        /* no byte either way */
+#define CAY_PROXY_TUNNEL_MS (12 * 60 * 60 * 1000LL) /* the same once it is a WebSocket */
+#define CAY_PROXY_INTERIM 8                         /* answers before the answer */
+#define CAY_PROXY_POOL 256                          /* idle connections into sandboxes */
+#define CAY_PROXY_POOL_EACH 16                      /* of them to one port */
+#define CAY_PROXY_POOL_MS 4000 /* servers close theirs after five seconds or more */
 
 /* the store */
 #define CAY_STORE_QUEUE 4096     /* writes waiting for the writer; more is refused */

@@ -21,5 +21,15 @@ struct cay_spec cay_spec_fork(const struct cay_spec *source)
     struct cay_spec spec = *source;
     spec.name = spec.volume = spec.from = NULL;
     spec.disk_fits = true;
+    for (size_t i = 0; i < spec.port_count; i++)
+        spec.ports[i].created_at_ms = 0;
     return spec;
+}
+
+const struct cay_port *cay_spec_port(const struct cay_spec *spec, unsigned port)
+{
+    for (size_t i = 0; i < spec->port_count; i++)
+        if (spec->ports[i].port == port)
+            return &spec->ports[i];
+    return NULL;
 }

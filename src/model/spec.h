@@ -3,6 +3,7 @@
 #pragma once
 #include "base/str.h"
 #include "model/once.h"
+#include "model/port.h"
 
 /* What keeps a sandbox from being idle. */
 enum cay_activity {
@@ -35,6 +36,8 @@ struct cay_spec {
     struct cay_pairs env;
     struct cay_strs labels;
     struct cay_pairs tags;
+    struct cay_port ports[CAY_MAX_PORTS]; /* that may be reached, by number */
+    size_t port_count;
     const char *user;    /* NULL: the image's, or `user` */
     const char *workdir; /* NULL: the image's, or /workspace */
     const char *team_id;
@@ -45,6 +48,8 @@ struct cay_spec {
 
 /* Defaults of every field; name stays NULL. */
 struct cay_spec cay_spec_default(void);
+/* The entry of that port; NULL when it is not among them. */
+const struct cay_port *cay_spec_port(const struct cay_spec *spec, unsigned port);
 /* What a fork has of its source unless it is told otherwise: all but the name, the volume and where
  * the source's own files came from. */
 struct cay_spec cay_spec_fork(const struct cay_spec *source);

@@ -6,6 +6,8 @@
 
 #define FILES "/api/v1/sandbox/{id}/files"
 #define EXEC "/api/v1/sandbox/{id}/exec"
+#define PORTS "/api/v1/sandbox/{id}/ports"
+#define EXPOSE "/api/v1/sandbox/{id}/expose"
 #define UPGRADE                                                                                    \
     "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"                   \
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -88,6 +90,16 @@ static const struct entry entries[] = {
     {"GET", FILES "/watch", CAY_SCOPE_READ, "?path=/a"},
     {"POST", FILES "/mkdir", CAY_SCOPE_EXEC, "", "{\"path\":\"/a\"}"},
     {"POST", FILES "/move", CAY_SCOPE_EXEC, "", "{\"path\":\"/a\",\"to\":\"/b\"}"},
+    {"POST", PORTS, CAY_SCOPE_WRITE, "", "{\"port\":3000}"},
+    {"GET", PORTS, CAY_SCOPE_READ},
+    {"DELETE", PORTS "/{port}", CAY_SCOPE_WRITE},
+    {"POST", PORTS "/{port}/link", CAY_SCOPE_EXEC, "", "{}"},
+    {"GET", PORTS "/{port}/tunnel", CAY_SCOPE_EXEC, .headers = UPGRADE},
+    {"GET", "/api/v1/sandbox/ports", CAY_SCOPE_READ},
+    {"POST", EXPOSE, CAY_SCOPE_WRITE, "", "{\"port\":3000}"},
+    {"GET", EXPOSE, CAY_SCOPE_READ},
+    {"DELETE", EXPOSE "/{xid}", CAY_SCOPE_WRITE},
+    {"GET", "/api/v1/sandbox/expose/all", CAY_SCOPE_READ},
     {"GET", "/api/v1/snapshots", CAY_SCOPE_READ},
     {"GET", "/api/v1/snapshots/{id}", CAY_SCOPE_READ},
     {"DELETE", "/api/v1/snapshots/{id}", CAY_SCOPE_WRITE},
@@ -253,7 +265,7 @@ static const char *path_of(struct world *w, const char *pattern)
                                                     : NULL;
     const struct cay_pair known[] = {{"{id}", id},       {"{eid}", w->exec}, {"{pid}", "1"},
                                      {"{tid}", w->team}, {"{kid}", w->key},  {"{aid}", w->owner.id},
-                                     {"{ns}", w->team}};
+                                     {"{ns}", w->team},  {"{port}", "3000"}, {"{xid}", "3000"}};
     const char *path = pattern;
     for (size_t i = 0; i < COUNT(known); i++) {
         const char *at = strstr(path, known[i].key);

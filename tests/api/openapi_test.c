@@ -63,7 +63,7 @@ static void handle(struct fixture *f, const struct cay_route *route)
                                         {"connection", "upgrade"},
                                         {"sec-websocket-version", "13"},
                                         {"sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="}};
-    struct cay_pair params[] = {{"id", "demo"}, {"eid", "exec-1"}, {"pid", "1"}};
+    struct cay_pair params[] = {{"id", "demo"}, {"eid", "exec-1"}, {"pid", "1"}, {"port", "80"}};
     struct cay_error err = {0};
     struct cay_resp resp = {0};
     const char *send = route->doc->send ? route->doc->send : "";

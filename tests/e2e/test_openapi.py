@@ -14,7 +14,7 @@ import pytest
 from harness import venv
 from harness.openapi import Document, Operator, send
 from harness.server import CAY, Server
-from harness.wait import stretch
+from harness.wait import stretch, until
 from harness.websocket import WebSocket
 
 SMALL = {"dockerImage": "busybox", "memoryGB": 0.125, "labels": ["demo"]}
@@ -70,6 +70,13 @@ class World:
         found = self.client.get("/sandbox/demo/processes").json()["processes"]
         return str(next(p["pid"] for p in found if p["command"] == "sleep 1000"))
 
+    def port(self, verb):
+        assert self.client.post("/sandbox/demo/ports", {"port": 3000}).status == 201
+        if verb == "tunnel":
+            self.client.detach("demo", ["nc", "-l", "-p", "3000"])
+            until(lambda: ":0BB8 " in self.client.sh("demo", "cat /proc/net/tcp /proc/net/tcp6"), "it listens")
+        return "3000"
+
     def account(self):
         self.made += 1
         answer = send(self.operator, "POST", "/api/v1/accounts", json.dumps({"name": f"one-{self.made}"}),
@@ -112,6 +119,7 @@ class World:
             assert answer.status == 200, answer
             return who
         ways = {"eid": lambda: self.execution(last), "pid": self.process, "aid": self.account,
+                "port": lambda: self.port(last), "xid": lambda: self.port(last),
                 "tid": lambda: self.of_account("/teams"), "kid": lambda: self.of_account("/account/keys")}
         assert name in ways, f"{operation}: say in {__file__} (World.value) how to come by a {{{name}}}"
         return ways[name]()

@@ -15,6 +15,7 @@
 #define EXIT                                                                                       \
     "exitCode integer|null, signal integer|null, reason string|null, code? string, "               \
     "process? string, message? string"
+#define PORT "port integer, name string|null, url string, public boolean, waitSeconds integer"
 #define USAGE "cpu CpuUsage, memory MemoryUsage, pids PidUsage, disk DiskUsage, io IoUsage"
 #define WRITTEN "path string, pathBase64? string, created boolean, " FILE_INFO
 
@@ -32,7 +33,7 @@ static const struct cay_schema schemas[] = {
      "timeoutMs integer, idleTimeoutMs integer, idleTimeoutMinutes integer|null, idleWhen "
      "[string], leaseSeconds integer, "
      "environmentVars {string}, labels [string], tags {string}, persistent boolean, "
-     "user string|null, workdir string|null, teamId string|null, ports [any], track string, "
+     "user string|null, workdir string|null, teamId string|null, ports [Port], track string, "
      "volumeId string, source SourceOf|null, forkedFrom string|null, forkMethod string|null, "
      "forkMs integer|null, createdAt time, startedAt time|null, updatedAt time, "
      "stoppedAt time|null, expiresAt time|null, terminatedAt time|null, createdInMs integer, "
@@ -78,6 +79,14 @@ static const struct cay_schema schemas[] = {
     {"Window", .fields = cay_v1_window_fields},
     {"Base64", "base64 string"},
     {"Command", .fields = cay_v1_exec_fields},
+
+    {"Port", "sandboxId string, " PORT ", protocol 'http'|'tcp', createdAt time"},
+    {"PortList", "ports [Port], total integer"},
+    {"PortRemoved", "sandboxId string, port integer"},
+    {"PortLink", "url string, expiresAt time"},
+    {"Exposure", "exposure_id string, sandbox_id string, " PORT ", tls_socket string, "
+                 "protocol 'HTTP'|'TCP', created_at time"},
+    {"ExposureList", "exposures [Exposure], total integer"},
 
     {"ProcessList", "processes [Process], truncated boolean"},
     {"Process", "pid integer, parent integer, user string, uid integer, command string, "

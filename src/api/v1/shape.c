@@ -109,8 +109,6 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "user", spec->user);
     cay_jw_str(w, "workdir", spec->workdir);
     cay_jw_str(w, "teamId", spec->team_id);
-    cay_jw_array(w, "ports");
-    cay_jw_array_end(w);
     cay_jw_str(w, "track", "off");
 }
 
@@ -165,6 +163,14 @@ void cay_v1_shape_usage(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_int(w, "readBytes", (int64_t)u->io_read_bytes);
     cay_jw_int(w, "writeBytes", (int64_t)u->io_write_bytes);
     cay_jw_object_end(w);
+}
+
+static void shape_ports(struct cay_json_writer *w, const struct cay_sandbox *sb)
+{
+    cay_jw_array(w, "ports");
+    for (size_t i = 0; i < sb->spec.port_count; i++)
+        cay_v1_shape_port(w, NULL, sb->id, &sb->spec.ports[i]);
+    cay_jw_array_end(w);
 }
 
 /* What is not on the row: use and limits, and how the start command ended. */
@@ -245,6 +251,7 @@ void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay
     cay_jw_str(w, "accountId", sb->account_id);
     cay_jw_str(w, "server", sb->server);
     shape_spec(w, core, &sb->spec);
+    shape_ports(w, sb);
     shape_files(w, sb);
     cay_jw_time(w, "createdAt", sb->created_at_ms);
     cay_jw_time(w, "startedAt", sb->started_at_ms);

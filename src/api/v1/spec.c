@@ -119,7 +119,7 @@ static int refuse_later_ones(const struct create_body *body, struct cay_error *e
     };
     if (body->ports && body->ports->kind != CAY_JSON_ARRAY && body->ports->kind != CAY_JSON_NULL)
         return cay_fail_field(err, "ports", "ports must be an array of numbers");
-    int r = cay_v1_refuse(body->ports, "ports", err);
+    int r = 0;
     for (size_t i = 0; i < CAY_COUNT(later) && r == 0; i++)
         r = cay_v1_refuse(later[i].value, later[i].field, err);
     if (r == 0 && body->track && strcmp(body->track, "off") != 0) {
@@ -390,6 +390,8 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
         r = set_sizes(body, spec, err);
     if (r == 0)
         r = set_start(a, body, spec, err);
+    if (r == 0)
+        r = cay_v1_decode_ports(a, body->ports, spec->ports, &spec->port_count, err);
     if (r == 0 && body->idle_when.at != absent)
         r = cay_v1_idle_when(&body->idle_when, &spec->idle_when, err);
     if (r == 0)

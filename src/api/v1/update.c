@@ -47,6 +47,7 @@ struct values {
     uint64_t memory_bytes, disk_bytes;
     int64_t timeout_ms, idle_ms, lease_ms;
     unsigned idle_when;
+    struct cay_port ports[CAY_MAX_PORTS];
 };
 
 static int set_sizes(const struct update_body *body, struct values *v, struct cay_change *out,
@@ -90,8 +91,10 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     struct cay_change change = {0};
     struct cay_sandbox sb;
     int r = cay_req_decode(req, update_fields, &body, err);
-    if (r == 0)
-        r = cay_v1_refuse(body.ports, "ports", err);
+    if (r == 0 && body.ports) {
+        r = cay_v1_decode_ports(req->arena, body.ports, values.ports, &change.port_count, err);
+        change.ports = values.ports;
+    }
     if (r == 0)
         r = cay_v1_refuse(body.network_policy, "networkPolicy", err);
     if (r == 0)
@@ -144,7 +147,7 @@ static int extend(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 
 const struct cay_route cay_v1_update_routes[] = {
     {"PATCH", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, update, CAY_BODY_AUTO,
-     CAY_DOC("Change one: name, labels, tags, environment, sizes, times", "Sandbox; 501",
+     CAY_DOC("Change one: name, labels, tags, environment, ports, sizes, times", "Sandbox; 501",
              .topic = "Sandboxes", .body = update_fields,
              .send = "{'tags': {'stage': 'test'}, 'timeoutMinutes': 30}")},
     {"POST", "/api/v1/sandbox/{id}/extend", CAY_SCOPE_WRITE, extend, CAY_BODY_AUTO,

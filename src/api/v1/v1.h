@@ -14,6 +14,7 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
 extern const struct cay_route cay_v1_access_routes[], cay_v1_status_routes[];
 extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
+extern const struct cay_route cay_v1_port_routes[], cay_v1_expose_routes[], cay_v1_tunnel_routes[];
 
 /* spec.c: bodies to specs. */
 extern const struct cay_field cay_v1_spec_fields[];
@@ -78,6 +79,13 @@ int cay_v1_moment(struct cay_arena *a, const char *text, const char *field, int6
                   struct cay_error *err);
 /* Known, and not to be had yet: refused unless it is absent or says nothing. */
 int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err);
+
+/* ports.c: a list of numbers or objects; NULL leaves all as it is. */
+int cay_v1_decode_ports(struct cay_arena *a, const struct cay_json *v,
+                        struct cay_port out[CAY_MAX_PORTS], size_t *count_out,
+                        struct cay_error *err);
+void cay_v1_shape_port(struct cay_json_writer *w, const char *key, const char *sandbox_id,
+                       const struct cay_port *port);
 
 /* shape.c: answers. `full` adds what only the answer about one sandbox tells. */
 void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay_core *core,

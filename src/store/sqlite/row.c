@@ -27,6 +27,23 @@ static void put_pairs(struct cay_json_writer *w, const char *key, const struct c
     cay_jw_object_end(w);
 }
 
+static void put_ports(struct cay_json_writer *w, const struct cay_spec *spec)
+{
+    cay_jw_array(w, "ports");
+    for (size_t i = 0; i < spec->port_count; i++) {
+        const struct cay_port *p = &spec->ports[i];
+        cay_jw_object(w, NULL);
+        cay_jw_int(w, "port", p->port);
+        cay_jw_str(w, "name", p->name);
+        cay_jw_bool(w, "public", p->is_public);
+        cay_jw_bool(w, "tcp", p->is_tcp);
+        cay_jw_int(w, "wait_s", p->wait_s);
+        cay_jw_time(w, "created_at", p->created_at_ms);
+        cay_jw_object_end(w);
+    }
+    cay_jw_array_end(w);
+}
+
 static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
 {
     cay_jw_object(w, "config");
@@ -50,6 +67,7 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     put_pairs(w, "env", &spec->env);
     put_strs(w, "labels", &spec->labels);
     put_pairs(w, "tags", &spec->tags);
+    put_ports(w, spec);
     cay_jw_str(w, "user", spec->user);
     cay_jw_str(w, "workdir", spec->workdir);
     cay_jw_str(w, "team_id", spec->team_id);
@@ -192,6 +210,23 @@ static struct cay_pairs pick_pairs(struct cursor *c, const char *key)
     return map;
 }
 
+static void read_ports(struct cursor *c, struct cay_spec *spec)
+{
+    const struct cay_json *v = pick(c, "ports");
+    for (v = v && v->kind == CAY_JSON_ARRAY ? v->first : NULL;
+         v && spec->port_count < CAY_MAX_PORTS; v = v->next) {
+        struct cursor each = {v, v->first, c->arena};
+        struct cay_port *p = &spec->ports[spec->port_count++];
+        p->port = (uint16_t)pick_int(&each, "port", NULL);
+        const char *name = pick_str(&each, "name");
+        cay_str_copy(p->name, sizeof p->name, name ? name : "");
+        p->is_public = pick_bool(&each, "public");
+        p->is_tcp = pick_bool(&each, "tcp");
+        p->wait_s = (uint16_t)pick_int(&each, "wait_s", NULL);
+        p->created_at_ms = pick_time(&each, "created_at");
+    }
+}
+
 static void read_spec(struct cursor *c, struct cay_spec *spec)
 {
     spec->name = pick_str(c, "name");
@@ -214,6 +249,7 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
     spec->env = pick_pairs(c, "env");
     spec->labels = pick_strs(c, "labels");
     spec->tags = pick_pairs(c, "tags");
+    read_ports(c, spec);
     spec->user = pick_str(c, "user");
     spec->workdir = pick_str(c, "workdir");
     spec->team_id = pick_str(c, "team_id");

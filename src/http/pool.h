@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections to services that wait for their next request, by a name for the service. Any thread.
+ *
+ * One that says something unasked, or ends, is closed at once: it would hold on to what is on its
+ * other side. */
+#pragma once
+#include "base/error.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CAY_POOL_KEY 40
+
+struct cay_pool;
+
+int cay_pool_new(struct cay_pool **out, struct cay_error *err);
+void cay_pool_free(struct cay_pool *p);
+/* One that was good a moment ago, or -1. The caller's from here on. */
+int cay_pool_take(struct cay_pool *p, const char *key);
+/* The pool's from here on; it may close it. */
+void cay_pool_give(struct cay_pool *p, const char *key, int fd, int64_t now_ms);
+/* Readable when cay_pool_sweep has something to do. */
+int cay_pool_fd(const struct cay_pool *p);
+/* Closes what ended, and what waited too long. */
+void cay_pool_sweep(struct cay_pool *p, int64_t now_ms);

@@ -1,0 +1,598 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What listens inside a sandbox, seen from outside: by a host of its own, by a path, by a tunnel."""
+import base64
+import hashlib
+import http.client
+import json
+import os
+import socket
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import urlsplit
+
+import pytest
+
+from harness.client import Answer
+from harness.server import CAY
+from harness.service import RAW, SOURCE
+from harness.wait import until
+from harness.websocket import BINARY, Closed, Refused, WebSocket
+
+PORT = 3000
+
+
+class Web:
+    """Requests to a preview, as a program on this machine makes them."""
+
+    def __init__(self, client, box, port=PORT, host=None):
+        self.client = client
+        self.at = (client.host, client.port)
+        self.host = host or f"{port}-{box['id']}.localhost:{client.port}"
+        self.conn = None
+
+    def request(self, method, path, body=None, headers=None, fresh=False):
+        conn = http.client.HTTPConnection(*self.at, timeout=60) if fresh or not self.conn else self.conn
+        self.conn = self.conn or conn
+        conn.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        headers = {"Host": self.host, **(headers or {})}
+        if body is not None and "Transfer-Encoding" not in headers:
+            headers.setdefault("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            conn.putheader(name, value)
+        conn.endheaders()
+        if body is not None:
+            conn.send(body)
+        r = conn.getresponse()
+        answer = Answer(r.status, r.headers, r.read())
+        if fresh:
+            conn.close()
+        return answer
+
+    def get(self, path="/", headers=None, **more):
+        return self.request("GET", path, headers=headers, **more)
+
+    def raw(self, data, timeout=15):
+        with socket.create_connection(self.at, timeout) as s:
+            s.sendall(data.replace(b"HOST", b"Host: " + self.host.encode() + b"\r\n"))
+            out = b""
+            try:
+                while chunk := s.recv(65536):
+                    out += chunk
+            except (ConnectionResetError, TimeoutError):
+                pass
+            return out
+
+
+def put(client, ident, path, text):
+    answer = client.request("PUT", f"/sandbox/{ident}/files?path={path}", text.encode(),
+                            headers={"Content-Type": "application/octet-stream"})
+    assert answer.status in (200, 201), answer
+
+
+def serve(client, ident, source=SOURCE, *args, port=PORT):
+    """Begins it and waits until it listens; the execution's id."""
+    put(client, ident, "/workspace/service.js", source)
+    run = client.detach(ident, ["node", "/workspace/service.js", str(port), *args])
+    until(lambda: b"ready" in client.output(ident, run), "the service listens")
+    return run
+
+
+@pytest.fixture
+def web(client, box):
+    assert client.post("/sandbox/box/ports", {"port": PORT}).status == 201
+    serve(client, "box")
+    return Web(client, box)
+
+
+# ---- ports ----
+
+
+def test_ports(client, box):
+    first = client.post("/sandbox/box/ports", {"port": 8080, "name": "site"})
+    assert first.status == 201
+    want = {"sandboxId": box["id"], "port": 8080, "name": "site", "public": False, "protocol": "http",
+            "url": f"http://8080-{box['id']}.localhost:{client.port}/"}
+    assert {k: first.json()[k] for k in want} == want
+    again = client.post("/sandbox/box/ports", {"port": 8080, "name": "site"})
+    assert again.status == 200 and again.json() == first.json()
+    for port in (1, 2, 3):
+        assert client.post("/sandbox/box/ports", {"port": port}).status == 201
+    fifth = client.post("/sandbox/box/ports", {"port": 4})
+    assert fifth.status == 400 and fifth.error["details"]["field"] == "port"
+    assert [p["port"] for p in client.get("/sandbox/box/ports").json()["ports"]] == [8080, 1, 2, 3]
+    assert client.sandbox("box")["ports"] == client.get("/sandbox/box/ports").json()["ports"]
+    assert {p["port"] for p in client.get("/sandbox/ports").json()["ports"]} == {8080, 1, 2, 3}
+    assert client.delete("/sandbox/box/ports/2").status == 200
+    assert client.delete("/sandbox/box/ports/2").error["code"] == "PORT_NOT_EXPOSED"
+    assert client.request("PATCH", "/sandbox/box", {"ports": [90, {"port": 91, "public": True}]}).status == 200
+    assert [(p["port"], p["public"]) for p in client.sandbox("box")["ports"]] == [(90, False), (91, True)]
+    fork = client.post("/sandbox/box/fork", {}).json()
+    assert [(p["port"], p["sandboxId"]) for p in fork["ports"]] == [(90, fork["id"]), (91, fork["id"])]
+    assert client.post("/sandbox/box/fork", {"ports": []}).json()["ports"] == []
+
+
+def test_expose_spelling(client, box):
+    made = client.post("/sandbox/box/expose", {"port": 8000, "protocol": "HTTP"}).json()
+    assert made["sandbox_id"] == box["id"] and made["name"] is None and made["tls_socket"] and made["created_at"]
+    assert client.get("/sandbox/box/expose").json()["exposures"] == [made]
+    assert client.get("/sandbox/expose/all").json()["exposures"] == [made]
+    gone = client.delete(f"/sandbox/{box['id']}/expose/{made['exposure_id']}")
+    assert gone.status == 200, gone
+    assert client.get("/sandbox/box/ports").json()["ports"] == []
+
+
+def test_ports_survive(fresh):
+    server = fresh().start()
+    box = server.client().create("box", ports=[{"port": PORT, "name": "x", "waitSeconds": 5}])
+    server.kill("server")
+    until(lambda: health(server.client()), "the next server answers")
+    assert server.client().sandbox("box")["ports"] == box["ports"]
+
+
+# ---- HTTP ----
+
+
+def test_methods_and_bodies(web):
+    assert web.get().body == b"hello\n"
+    head = web.request("HEAD", "/big?size=10&length=1")
+    assert head.status == 200 and head.headers["content-length"] == "10" and head.body == b""
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        told = web.request(method, "/echo?a=b%20c", b"x" * 1000).json()
+        assert (told["method"], told["size"], told["url"]) == (method, 1000, "/echo?a=b%20c")
+    chunked = web.request("POST", "/echo", b"3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nX-T: 1\r\n\r\n",
+                          {"Transfer-Encoding": "chunked"}).json()
+    assert chunked["size"] == 5 and chunked["sha256"] == hashlib.sha256(b"abcde").hexdigest()
+    assert chunked["trailers"] == {}
+    for code in (204, 304, 404, 500):
+        answer = web.get(f"/status?code={code}")
+        assert answer.status == code and answer.headers["x-was"] == "here"
+        assert answer.body == (b"" if code in (204, 304) else b"body")
+    for size in (0, 1, 65536, 3_000_000):
+        assert len(web.get(f"/big?size={size}").body) == size
+        assert len(web.get(f"/big?size={size}&length=1").body) == size
+
+
+def test_headers_in(web, box):
+    told = web.get("/echo", {"X-Forwarded-For": "6.6.6.6", "Forwarded": "for=6.6.6.6", "Cay-Token": "cay_x",
+                             "Connection": "keep-alive, X-Hop", "X-Hop": "1", "TE": "trailers", "X-End": "2",
+                             "Cookie": "a=1; cay-preview=secret; b=2", "Authorization": "Bearer cay_secret",
+                             "Origin": f"http://{web.host}"}).json()["headers"]
+    assert told["host"] == f"localhost:{PORT}" and told["x-forwarded-host"] == web.host
+    assert told["x-forwarded-for"] == "127.0.0.1" and told["x-forwarded-proto"] == "http"
+    assert told["cookie"] == "a=1; b=2" and told["x-end"] == "2" and told["origin"] == f"http://localhost:{PORT}"
+    assert not {"forwarded", "cay-token", "x-hop", "te", "authorization"} & set(told)
+    assert web.get("/echo", {"Authorization": "Basic eDp5"}).json()["headers"]["authorization"] == "Basic eDp5"
+
+
+def test_headers_out(web):
+    answer = web.get("/headers")
+    assert answer.headers.get_all("set-cookie") == ["a=1; Path=/x; HttpOnly", "b=2"]
+    assert answer.headers["x-kept"] == "yes"
+    for name in ("service-worker-allowed", "clear-site-data", "strict-transport-security", "alt-svc"):
+        assert name not in answer.headers
+    assert web.get(f"/redirect?to=http://localhost:{PORT}/x?y").headers["location"] == "/x?y"
+    assert web.get("/redirect?to=https://example.com/").headers["location"] == "https://example.com/"
+
+
+def test_keep_alive_on_both_sides(web):
+    conn = None
+    for _ in range(20):
+        told = web.get("/echo").json()
+        conn = conn or web.conn.sock
+        assert web.conn.sock is conn
+    assert told["connections"] <= 2
+
+
+def test_expect_continue(web):
+    with socket.create_connection(web.at, 10) as s:
+        s.sendall(f"POST /echo HTTP/1.1\r\nHost: {web.host}\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert s.recv(1000).startswith(b"HTTP/1.1 100")
+        s.sendall(b"abc")
+        assert b'"size":3' in s.recv(10000)
+
+
+def upload(web, size, chunk=1 << 20):
+    block, sum_, left = os.urandom(chunk), hashlib.sha256(), size
+    conn = http.client.HTTPConnection(*web.at, timeout=60)
+    conn.putrequest("POST", "/echo", skip_host=True)
+    conn.putheader("Host", web.host)
+    conn.putheader("Content-Length", str(size))
+    conn.endheaders()
+    while left:
+        piece = block[:left]
+        conn.send(piece)
+        sum_.update(piece)
+        left -= len(piece)
+    told = json.loads(conn.getresponse().read())
+    conn.close()
+    assert told["size"] == size and told["sha256"] == sum_.hexdigest()
+
+
+def test_upload(web):
+    upload(web, 32 << 20)
+
+
+@pytest.mark.slow
+@pytest.mark.limit(600)
+def test_upload_of_a_gigabyte(web):
+    upload(web, 1 << 30)
+
+
+def test_early_answer(web):
+    """It is given although the body was not read; what comes then is not taken for a request."""
+    out = web.raw(b"POST /early HTTP/1.1\r\nHOSTContent-Length: 50000000\r\n\r\n" + b"x" * 100000)
+    assert out.startswith(b"HTTP/1.1 413") and out.endswith(b"no\n") and out.count(b"HTTP/1.1") == 1
+
+
+def test_events_are_not_held_back(web):
+    with socket.create_connection(web.at, 20) as s:
+        s.sendall(f"GET /sse?n=100000 HTTP/1.1\r\nHost: {web.host}\r\n\r\n".encode())
+        buf = b""
+        while b"data: 3\n\n" not in buf:
+            buf += s.recv(4096)
+        assert b"data: 100\n" not in buf
+
+
+def test_http_1_0(web):
+    out = web.raw(b"GET /big?size=5 HTTP/1.0\r\nHOST\r\n")
+    head, _, body = out.partition(b"\r\n\r\n")
+    assert body == b"xxxxx" and b"chunked" not in head.lower()
+
+
+def test_many_at_once(web):
+    def one(i):
+        answer = web.get(f"/big?size={1000 + i}", fresh=True)
+        return answer.status, len(answer.body)
+
+    with ThreadPoolExecutor(50) as pool:
+        assert list(pool.map(one, range(200))) == [(200, 1000 + i) for i in range(200)]
+
+
+def test_without_network(client):
+    box = client.create("dark", networkAccess=False, ports=[PORT])
+    serve(client, "dark")
+    assert Web(client, box).get().body == b"hello\n"
+
+
+def test_ipv6_only(client):
+    box = client.create("six", ports=[PORT])
+    if client.exec("six", ["sh", "-c", "grep -q . /proc/net/if_inet6"])["exitCode"]:
+        pytest.skip("this host has no IPv6")
+    serve(client, "six", SOURCE, "::1")
+    assert Web(client, box).get().body == b"hello\n"
+
+
+# ---- when there is nothing, or nothing good ----
+
+
+def test_nothing_there(client, box):
+    web = Web(client, box)
+    answer = web.get()
+    assert answer.status == 404 and answer.error["code"] == "PORT_NOT_EXPOSED"
+    client.post("/sandbox/box/ports", {"port": PORT})
+    assert web.get().status == 502 and web.get().error["code"] == "NOTHING_LISTENS"
+    page = web.get("/", {"Accept": "text/html"})
+    assert page.status == 502 and page.headers["content-type"].startswith("text/html") and b"Nothing listens" in page.body
+    client.post("/sandbox/box/pause")
+    assert web.get().status == 409
+    client.post("/sandbox/box/resume")
+    client.post("/sandbox/box/stop")
+    assert web.get().error["code"] == "SANDBOX_NOT_RUNNING"
+    client.delete("/sandbox/box")
+    assert web.get().status == 404
+    assert Web(client, box, host=f"3000-sb-00000000000000000000.localhost:{client.port}").get().status == 404
+    for host in ("x.localhost", "03000-%s.localhost", "0-%s.localhost", "65536-%s.localhost", "a.3000-%s.localhost"):
+        host = host.replace("%s", box["id"]) + f":{client.port}"
+        answer = Web(client, box, host=host).get("/api/v1/sandbox")
+        assert answer.status == 404 and answer.error["code"] == "NO_PREVIEW", host
+
+
+def test_service_dies_and_comes_back(client, web):
+    assert web.get().status == 200
+    died = web.request("POST", "/die", b"")
+    assert died.status == 502 and died.error["code"] == "NO_ANSWER"
+    web.conn = None
+    until(lambda: web.get().error["code"] == "NOTHING_LISTENS", "it is gone")
+    serve(client, "box")
+    assert web.get().body == b"hello\n"
+
+
+def test_stale_connection_is_replaced(client, web):
+    """A service that restarts has closed what the server keeps: the next request does not notice."""
+    assert web.get().status == 200
+    client.exec("box", ["pkill", "-9", "node"])
+    serve(client, "box")  # it could not listen if the other still did
+    assert web.get().status == 200
+
+
+BAD = {
+    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+    "length and chunked": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    "bad chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nabc",
+    "another coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "bare line feeds": b"HTTP/1.1 200 OK\nContent-Length: 1\n\nx",
+    "a folded line": b"HTTP/1.1 200 OK\r\nX-A: 1\r\n b\r\nContent-Length: 0\r\n\r\n",
+    "a blank in a name": b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
+    "a lone CR": b"HTTP/1.1 200 OK\r\nX-A: a\rSet-Cookie: b=1\r\nContent-Length: 0\r\n\r\n",
+    "an upgrade nobody asked for": b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+    "a head without end": b"HTTP/1.1 200 OK\r\n" + b"X-A: " + b"a" * 40000 + b"\r\n\r\n",
+    "nothing at all": b"",
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_answers(client, box, case):
+    client.post("/sandbox/box/ports", {"port": PORT})
+    serve(client, "box", RAW, base64.b64encode(BAD[case]).decode())
+    answer = Web(client, box).get()
+    assert answer.status == 502 and answer.error["code"] in ("BAD_ANSWER", "NO_ANSWER"), answer
+
+
+def test_half_an_answer_is_not_a_whole_one(client, box):
+    client.post("/sandbox/box/ports", {"port": PORT})
+    serve(client, "box", RAW, base64.b64encode(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc").decode())
+    with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+        Web(client, box).get()
+
+
+def test_answer_to_the_end(client, box):
+    client.post("/sandbox/box/ports", {"port": PORT})
+    serve(client, "box", RAW, base64.b64encode(b"HTTP/1.0 200 OK\r\n\r\nall of it").decode())
+    assert Web(client, box).get().body == b"all of it"
+
+
+def test_wait(client, box):
+    client.post("/sandbox/box/ports", {"port": PORT})
+    web = Web(client, box)
+    assert web.get("/", {"Cay-Wait": "121"}).error["details"]["field"] == "Cay-Wait"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(web.request, "POST", "/echo", b"held", {"Cay-Wait": "60"})
+        serve(client, "box")
+        assert waiting.result(60).json()["size"] == 4
+    client.exec("box", ["pkill", "-9", "node"])
+    until(lambda: b"NOTHING_LISTENS" in web.get("/", fresh=True).body, "it is gone")
+    client.post("/sandbox/box/ports", {"port": PORT, "waitSeconds": 60})
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(web.get, "/", fresh=True)
+        serve(client, "box")
+        assert waiting.result(60).body == b"hello\n"
+
+
+def test_wait_has_an_end(client, box):
+    client.post("/sandbox/box/ports", {"port": PORT})
+    assert Web(client, box).get("/", {"Cay-Wait": "1"}).error["code"] == "NOTHING_LISTENS"
+
+
+# ---- WebSocket ----
+
+
+def websocket(web, headers=None, client=None):
+    class At:
+        host, port = web.at
+        @staticmethod
+        def socket(timeout):
+            return socket.create_connection(web.at, timeout)
+    return WebSocket(At, "/../../ws", headers={"Host": web.host, **(headers or {})})
+
+
+def test_websocket(web):
+    with websocket(web, {"Origin": f"http://{web.host}"}) as ws:
+        for data in (b"one", b"x" * 50000):
+            ws.type(data)
+            assert ws.next() == (BINARY, data)
+        ws.raw(ws.frame(8, b"\x03\xe8"))
+        with pytest.raises(Closed):
+            ws.next()
+
+
+def test_foreign_pages(web):
+    """A-50 to A-52: a page of another origin may neither act nor open a WebSocket."""
+    for origin in ("http://evil.example", "null", f"http://4000-{web.host.partition('-')[2]}", f"http://localhost:{web.at[1]}"):
+        with pytest.raises(Refused) as refused:
+            websocket(web, {"Origin": origin})
+        assert refused.value.status == 403
+        assert web.request("POST", "/echo", b"x", {"Origin": origin}).status == 403
+        web.conn.close()
+    assert web.request("POST", "/echo", b"x", {"Sec-Fetch-Site": "same-site"}).status == 403
+    assert web.request("POST", "/echo", b"x", {"Origin": f"http://{web.host}", "Sec-Fetch-Site": "same-origin"}).status == 200
+
+
+def test_preview_host_never_reaches_the_api(client, web):
+    told = web.get("/api/v1/sandbox")
+    assert told.body == b"hello\n"
+    for host in (web.host.upper(), web.host.replace(".localhost", ".localhost.")):
+        assert Web(client, None, host=host).get("/api/v1/health").body == b"hello\n"
+    foreign = client.request("GET", "/sandbox", headers={"Origin": f"http://{web.host}"})
+    assert foreign.status == 403
+    assert client.request("POST", "/sandbox", {}, headers={"Origin": "null"}).status == 403
+    assert client.request("GET", "/sandbox", headers={"Host": "evil.example"}).status == 421
+
+
+# ---- by path ----
+
+
+def test_path_form(client, box, web):
+    base = f"/p/{box['id']}/{PORT}"
+    web.host = f"{client.host}:{client.port}"
+    told = web.get(base + "/echo?x=1")
+    assert told.json()["url"] == "/echo?x=1" and told.json()["headers"]["x-forwarded-prefix"] == base
+    assert told.headers["content-security-policy"] == "sandbox"
+    assert web.get(base).body == b"hello\n"
+    assert web.get(base + "/redirect?to=/x").headers["location"] == base + "/x"
+    assert web.get(base + "/headers").headers.get_all("set-cookie")[0] == f"a=1; HttpOnly; Path={base}/"
+    goes = web.get(base + "/a/b?c=d", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Site": "cross-site"})
+    assert goes.status == 307 and goes.headers["location"] == f"http://{PORT}-{box['id']}.localhost:{client.port}/a/b?c=d"
+    assert web.get(base + "/echo", {"Origin": "null"}).status == 403
+    assert web.get("/p/nothing/80/").error["code"] == "NO_PREVIEW"
+    assert Web(client, box, host="evil.example").get(base + "/").status == 421
+
+
+# ---- who may ----
+
+
+@pytest.fixture(scope="module")
+def house():
+    from harness.server import Server
+    server = Server("--auth", "keys").start()
+    for name in ("ann", "bob"):
+        cay(server, "account", "create", name)
+    yield server
+    ann = server.client(token=key_of(server, "ann"))
+    for sandbox in ann.get("/sandbox").json()["sandboxes"]:
+        assert ann.delete(f"/sandbox/{sandbox['id']}").status == 200
+    ann.close()
+    server.close()
+
+
+def cay(server, *args):
+    done = subprocess.run([CAY, args[0], "--data", server.data, *args[1:]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+    return done.stdout.strip()
+
+
+def key_of(server, name, *options):
+    return cay(server, "key", "create", "--account", name, *options)
+
+
+@pytest.fixture(scope="module")
+def ann(house):
+    return house.client(token=key_of(house, "ann"))
+
+
+@pytest.fixture(scope="module")
+def shown(ann):
+    """A sandbox with a service on two ports, the first of them exposed."""
+    box = ann.create("shown", ports=[PORT, {"port": 4000}])
+    serve(ann, "shown")
+    serve(ann, "shown", port=4000)
+    return box
+
+
+def test_private_by_default(house, ann, shown):
+    web = Web(ann, shown)
+    stranger = web.get()
+    assert stranger.status == 401 and stranger.error["code"] == "PREVIEW_IS_PRIVATE"
+    assert b"private" in web.get("/", {"Accept": "text/html"}).body
+    assert web.get("/", {"Cay-Token": "cay_" + "0" * 64}).status == 401
+    unknown = Web(ann, None, host=f"3000-sb-00000000000000000000.localhost:{ann.port}")
+    assert unknown.get().status == 401, "a stranger does not learn what there is"
+    told = web.get("/echo", {"Cay-Token": ann.token, "Authorization": "Bearer app"}).json()["headers"]
+    assert told["authorization"] == "Bearer app" and "cay-token" not in told
+    told = web.get("/echo", {"Authorization": f"Bearer {ann.token}"}).json()["headers"]
+    assert "authorization" not in told
+    own = ann.post("/sandbox/shown/auth-token").json()["token"]
+    assert web.get("/", {"Cay-Token": own}).status == 200
+    assert unknown.get("/", {"Cay-Token": ann.token}).status == 404
+    assert unknown.get("/", {"Cay-Token": own}).status == 403
+    assert web.get("/", {"Cay-Token": key_of(house, "bob")}).status == 403
+    reads = key_of(house, "ann", "--scopes", "read")
+    assert web.get("/", {"Cay-Token": reads}).status == 200
+    assert web.request("POST", "/echo", b"x", {"Cay-Token": reads}).status == 403
+    path = Web(ann, shown, host=f"127.0.0.1:{ann.port}")
+    assert path.get(f"/p/{shown['id']}/{PORT}/").status == 401
+    assert path.get(f"/p/{shown['id']}/{PORT}/", {"Cay-Token": ann.token}).body == b"hello\n"
+
+
+def test_public(ann, shown):
+    assert ann.post("/sandbox/shown/ports", {"port": PORT, "public": True}).status == 200
+    web = Web(ann, shown)
+    assert web.get().body == b"hello\n"
+    assert web.request("POST", "/echo", b"x", {"Origin": "https://elsewhere.example"}).json()["size"] == 1
+    told = web.get("/echo", {"Authorization": f"Bearer {ann.token}"}).json()["headers"]
+    assert "authorization" not in told, "a token of ours is never shown to a sandbox"
+    assert ann.post("/sandbox/shown/ports", {"port": PORT}).json()["public"] is False
+    assert web.get().status == 401
+
+
+def link(ann, port=PORT, **body):
+    made = ann.post(f"/sandbox/shown/ports/{port}/link", body)
+    assert made.status == 201, made
+    return urlsplit(made.json()["url"])
+
+
+def test_signed_link(house, ann, shown):
+    web, url = Web(ann, shown), link(ann)
+    assert url.netloc == web.host
+    opened = web.get(f"/a/b?x=1&{url.query}&y=2")
+    assert opened.status == 302 and opened.headers["location"] == "/a/b?x=1&y=2"
+    cookie, _, rest = opened.headers["set-cookie"].partition(";")
+    assert "HttpOnly" in rest and "SameSite=Lax" in rest and "Domain" not in rest and "Path=/" in rest
+    told = web.get("/echo", {"Cookie": f"{cookie}; own=1"}).json()["headers"]
+    assert told["cookie"] == "own=1"
+    # A-51, A-52: the cookie does not help a page of another origin.
+    for origin in ("http://evil.example", "null"):
+        assert web.request("POST", "/echo", b"x", {"Cookie": cookie, "Origin": origin}).status == 403
+        web.conn = None
+        with pytest.raises(Refused):
+            websocket(web, {"Cookie": cookie, "Origin": origin})
+    assert web.get("/echo", {"Cookie": cookie, "Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}).status == 403
+    with websocket(web, {"Cookie": cookie, "Origin": f"http://{web.host}"}) as ws:
+        ws.type(b"in")
+        assert ws.next() == (BINARY, b"in")
+    # A-56: another port, another sandbox, tampered.
+    other = Web(ann, shown, port=4000)
+    assert other.get("/", {"Cookie": cookie}).status == 401
+    assert other.get(f"/?{url.query}").status == 403
+    proof = url.query.partition("=")[2]
+    until_ms, _, sum_ = proof.partition(".")
+    for bad in (f"{int(until_ms) + 1}.{sum_}", f"{until_ms}.{'0' * 64}", f"{until_ms}.", sum_, "", proof + "0"):
+        assert web.get(f"/?cay_link={bad}").status == 403, bad
+        assert web.get("/", {"Cookie": f"cay-preview={bad}"}).status == 401, bad
+    # Programs may show it by path, without a cookie.
+    path = Web(ann, shown, host=f"127.0.0.1:{ann.port}")
+    told = path.get(f"/p/{shown['id']}/{PORT}/echo?{url.query}&z=1").json()
+    assert told["url"] == "/echo?z=1"
+    login = [e for e in ann.get("/audit", sandbox=shown["id"]).json()["entries"] if e["action"] == "sandbox.preview.login"]
+    assert login and login[0]["object"] == str(PORT)
+
+
+def test_link_ends_and_outlives_a_restart(house, ann, shown):
+    web, short, long = Web(ann, shown), link(ann, expiresIn=1), link(ann)
+    until(lambda: web.get(f"/?{short.query}").status == 403, "its time is over")
+    house.kill("server")
+    until(lambda: health(ann), "the next server answers")
+    web.conn = None
+    assert web.get(f"/?{long.query}").status == 302
+
+
+def health(client):
+    try:
+        return client.get("/health").status == 200
+    except OSError:
+        return False
+
+
+# ---- tunnels ----
+
+
+ECHO = r"""
+const net = require('net')
+net.createServer({allowHalfOpen: true}, s => { let n = 0; s.on('error', () => {})
+  s.on('data', d => { n += d.length; s.write(d) }); s.on('end', () => s.end(`|${n}`)) })
+  .listen(+process.argv[2], '127.0.0.1', () => console.log('ready'))
+"""
+
+
+def test_tunnel(client, box):
+    with pytest.raises(Refused) as refused:
+        WebSocket(client, "/sandbox/box/ports/5432/tunnel")
+    assert refused.value.status == 502 and refused.value.code == "NOTHING_LISTENS"
+    serve(client, "box", ECHO, port=5432)
+    with WebSocket(client, "/sandbox/box/ports/5432/tunnel") as ws:
+        ws.type(b"abc")
+        ws.sees(b"abc")
+        ws.say(type="eof")
+        assert ws.sees(b"|3")
+        assert ws.hears("eof") and ws.end() == 1000
+    with WebSocket(client, "/sandbox/box/ports/5432/tunnel") as ws:
+        big = os.urandom(1 << 20)
+        sender = threading.Thread(target=lambda: [ws.type(big[i:i + 50000]) for i in range(0, len(big), 50000)])
+        sender.start()
+        while len(ws.output) < len(big):
+            ws.next()
+        sender.join()
+        assert ws.output == big
+        client.exec("box", ["pkill", "-9", "node"])
+        ws.hears("eof")
