@@ -596,3 +596,50 @@ def test_tunnel(client, box):
         assert ws.output == big
         client.exec("box", ["pkill", "-9", "node"])
         ws.hears("eof")
+
+
+# ---- the command line ----
+
+
+def run(client, *args):
+    env = {**os.environ, "CAY_URL": f"http://{client.host}:{client.port}"}
+    return subprocess.run([CAY, *args], capture_output=True, text=True, timeout=60, env=env)
+
+
+def test_cli(client, box):
+    url = f"http://{PORT}-{box['id']}.localhost:{client.port}/"
+    assert run(client, "expose", "box", str(PORT), "--name", "site").stdout == url + "\n"
+    assert run(client, "ports", "box").stdout == f"{PORT}\tsite\tprivate\t{url}\n"
+    assert run(client, "expose", "box", str(PORT), "--link").stdout.startswith(url + "?cay_link=")
+    assert run(client, "unexpose", "box", str(PORT)).returncode == 0
+    assert "PORT_NOT_EXPOSED" in run(client, "unexpose", "box", str(PORT)).stderr
+    assert run(client, "expose", "box", "x").returncode != 0
+
+
+def test_forward(client, box):
+    serve(client, "box", ECHO, port=5432)
+    env = {**os.environ, "CAY_URL": f"http://{client.host}:{client.port}"}
+    cay_forward = subprocess.Popen([CAY, "forward", "box", "0:5432", "0:5433"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=env)
+    try:
+        first, second = (int(cay_forward.stdout.readline().split()[0].split(":")[1]) for _ in range(2))
+
+        def one(i):
+            data = os.urandom(200_000 + i)
+            with socket.create_connection(("127.0.0.1", first), 30) as s:
+                sender = threading.Thread(target=lambda: (s.sendall(data), s.shutdown(socket.SHUT_WR)))
+                sender.start()
+                got = b""
+                while piece := s.recv(65536):
+                    got += piece
+                sender.join()
+            return got == data + f"|{len(data)}".encode()
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(one, range(16)))
+        with socket.create_connection(("127.0.0.1", second), 30) as s:
+            assert s.recv(1) == b""
+    finally:
+        cay_forward.terminate()
+        out = cay_forward.communicate(timeout=20)
+    assert cay_forward.returncode == 0 and "NOTHING_LISTENS" in out[1]
