@@ -35,7 +35,8 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
 {
     struct cay_core *core = calloc(1, sizeof *core);
     (void)cfg, (void)err;
-    if (!core || getrandom(core->token_key, sizeof core->token_key, 0) < 0)
+    if (!core || getrandom(core->token_key, sizeof core->token_key, 0) < 0 ||
+        getrandom(core->secrets_key, sizeof core->secrets_key, 0) < 0)
         abort();
     core->store = store;
     core->provider = provider;
@@ -51,9 +52,11 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_oom_init(&core->oom);
     cay_settler_init(&core->settler);
     cay_maker_init(&core->maker);
+    cay_readier_init(&core->readier);
     cay_waiter_init(&core->waiter);
     cay_batcher_init(&core->batcher);
     cay_leases_init(&core->leases);
+    cay_running_init(&core->running);
     pthread_mutex_init(&core->cache.lock, NULL);
     init_wake(core);
     *out = core;
@@ -105,6 +108,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     if (r == 0)
         r = cay_secret_open(cfg->data_fd, "token.key", core->token_key, err);
     if (r == 0)
+        r = cay_secret_open(cfg->data_fd, "secrets.key", core->secrets_key, err);
+    if (r == 0)
         r = cay_network_begin(core, cfg, err);
     if (r == 0)
         r = cay_core_keep(core, err);
@@ -120,6 +125,8 @@ int cay_core_keep(struct cay_core *core, struct cay_error *err)
 {
     int r = cay_keeper_start(core, err);
     if (r == 0)
+        r = cay_readier_start(core, err);
+    if (r == 0)
         r = cay_maker_start(core, err);
     return r < 0 ? r : cay_batcher_start(core, err);
 }
@@ -130,6 +137,7 @@ void cay_core_close(struct cay_core *core)
         return;
     cay_batcher_done(core);
     cay_maker_done(core);
+    cay_readier_done(core);
     cay_keeper_stop(core);
     cay_settler_done(&core->settler);
     cay_network_end(core);
@@ -142,6 +150,7 @@ void cay_core_close(struct cay_core *core)
     cay_oom_done(&core->oom);
     cay_keyring_done(&core->keyring);
     cay_leases_done(&core->leases);
+    cay_running_done(&core->running);
     cay_holds_done(&core->holds);
     pthread_mutex_destroy(&core->cache.lock);
     pthread_mutex_destroy(&core->lock);

@@ -8,6 +8,8 @@
 #include "core/lease.h"
 #include "core/maker.h"
 #include "core/oom.h"
+#include "core/ready.h"
+#include "core/running.h"
 #include "core/service.h"
 #include "core/settle.h"
 #include <pthread.h>
@@ -22,8 +24,9 @@ struct cay_core {
     int logs_fd;
     int events_fd; /* -1: nobody keeps them */
     struct cay_audit *audit;
-    uint8_t once_key[32];  /* see once.h */
-    uint8_t token_key[32]; /* that sandboxes' tokens are signed with */
+    uint8_t once_key[32];    /* see once.h */
+    uint8_t secrets_key[32]; /* see seal.h */
+    uint8_t token_key[32];   /* that sandboxes' tokens are signed with */
     struct cay_keyring keyring;
     char server[64];
     uint64_t host_memory_bytes;
@@ -38,9 +41,11 @@ struct cay_core {
     struct cay_oom oom;
     struct cay_settler settler;
     struct cay_maker maker;
+    struct cay_readier readier;
     struct cay_waiter waiter;
     struct cay_batcher batcher;
     struct cay_leases leases;
+    struct cay_running running;
     struct cay_egress *egress; /* NULL: sandboxes have no network of ours */
 
     /* kept_reconcile.c, on the keeper's thread */
@@ -87,15 +92,25 @@ int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, c
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err);
-/* The second half of a create that was answered; the caller holds the id. */
-void cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
-                            int64_t began_ms);
+/* The second half of a create whose row is there; the caller holds the id. One that must be ready
+ * first takes hold and ticket. */
+int cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
+                           int64_t began_ms, struct cay_hold *hold, struct cay_ticket **ticket,
+                           struct cay_error *err);
+/* Its row says RUNNING, and all hear of it. */
+int cay_core_say_made(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
+                      struct cay_error *err);
+/* As undo_create, for who has no other error to tell. */
+void cay_core_take_back(struct cay_core *core, struct cay_sandbox *sb, const struct cay_error *why);
 /* Takes back what a create made. The row of one that was answered stays, in error, with the reason;
  * any other is removed. */
 int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const char *why,
                          struct cay_error *err);
 /* Runs the start command, if there is one; its execution id goes to sb->start_exec. */
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
+/* inside.c: what is done in a sandbox that has just begun: the start command, or without one a look
+ * whether there is such a user and such a directory. CAY_ERR_INVALID with the field. */
+int cay_core_begin_inside(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err);
 /* The row of a sandbox that was started again. */
 void cay_core_mark_started(struct cay_sandbox *sb, int64_t started_at_ms);
 /* Once its row says RUNNING: the keeper looks after it when it ends with its start command, or has

@@ -17,6 +17,8 @@
 #include "core/metrics.h"
 #include "core/network.h"
 #include "core/once.h"
+#include "core/seal.h"
+#include "core/ticket.h"
 #include "core/validate.h"
 #include "log/files.h"
 #include <stdio.h>
@@ -132,14 +134,11 @@ static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error 
     cay_crash_point("create-provider-done");
 
     r = cay_network_up(core, sb, err);
-    if (r < 0)
-        return r;
-    r = cay_core_run_start(core, sb, err);
-    if (r < 0)
-        return cay_wrap(err, "cannot run the start command");
-    if (sb->start_exec[0])
+    if (r == 0)
+        r = cay_core_begin_inside(core, sb, err);
+    if (r == 0 && sb->start_exec[0])
         cay_crash_point("create-start-command");
-    return 0;
+    return r;
 }
 
 static int say_running(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
@@ -157,7 +156,7 @@ static int say_running(struct cay_core *core, struct cay_sandbox *sb, int64_t be
 }
 
 /* The caller has, or will be told by the row, the error that matters. */
-static void undo(struct cay_core *core, struct cay_sandbox *sb, const struct cay_error *why)
+void cay_core_take_back(struct cay_core *core, struct cay_sandbox *sb, const struct cay_error *why)
 {
     struct cay_error ignored;
     char reason[sizeof why->msg + sizeof why->cause + 2];
@@ -280,20 +279,40 @@ void cay_core_answered(struct cay_core *core, const struct cay_sandbox *made, co
         cay_log_error(&err, "cannot keep the answer about sandbox %s", made->id);
 }
 
-/* A team's sandbox is the team's, whoever made it. */
+/* A team's sandbox is the team's, whoever made it. Secrets are sealed for whom they belong to. */
 static int for_whom(struct cay_core *core, const struct cay_account *owner, struct cay_spec *wanted,
-                    struct cay_account *as, struct cay_error *err)
+                    struct cay_arena *a, struct cay_account *as, struct cay_error *err)
 {
     int r = cay_core_as_team(core, owner, wanted->team_id, CAY_ROLE_MEMBER, as, err);
     if (r == 0 && cay_id_is_team(as->id))
         wanted->team_id = as->id;
+    if (r == 0)
+        r = cay_seal_all(core, as->id, &wanted->new_secrets, a, &wanted->secrets, err);
     return r;
+}
+
+/* For callers that have a thread to wait with. */
+static int create_ready(struct cay_core *core, const struct cay_account *owner,
+                        const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                        struct cay_error *err)
+{
+    struct cay_ticket *ticket;
+    int r = cay_core_begin_create(core, owner, spec, a, out, &ticket, err);
+    if (r < 0 || !ticket)
+        return r;
+    r = cay_ticket_verdict(ticket, err);
+    cay_ticket_free(ticket);
+    const char *account_id = cay_arena_strdup(a, out->account_id);
+    char *id = cay_arena_strdup(a, out->id);
+    return r < 0 ? r : cay_store_get(core->store, account_id, id, a, out, err);
 }
 
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err)
 {
+    if (cay_spec_waits(spec))
+        return create_ready(core, owner, spec, a, out, err);
     CAY_AUTO_COPY struct cay_core *copies = NULL;
     CAY_AUTO_HOLD struct cay_hold turn = {0};
     CAY_CLEANUP(cay_making_undo) struct cay_making m = {0};
@@ -301,7 +320,7 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     struct cay_account as;
     int64_t began_us = cay_clock_mono_us();
     bool found = false;
-    int r = for_whom(core, owner, &wanted, &as, err);
+    int r = for_whom(core, owner, &wanted, a, &as, err);
     if (r == 0)
         r = find_first(core, &as, spec, &turn, a, out, &found, err);
     if (r < 0 || found)
@@ -323,20 +342,20 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
     return r;
 }
 
-int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
-                          const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
-                          struct cay_error *err)
+/* With a ticket somebody waits, and hears of a failure. */
+static int begin_create(struct cay_core *core, const struct cay_account *owner,
+                        const struct cay_spec *spec, struct cay_ticket *ticket, struct cay_arena *a,
+                        struct cay_sandbox *out, bool *found, struct cay_error *err)
 {
     CAY_AUTO_HOLD struct cay_hold turn = {0};
     struct cay_sandbox sb;
     struct cay_spec wanted = *spec;
     char made_up[CAY_MAX_NAME + 1];
     struct cay_account as;
-    bool found = false;
-    int r = for_whom(core, owner, &wanted, &as, err);
+    int r = for_whom(core, owner, &wanted, a, &as, err);
     if (r == 0)
-        r = find_first(core, &as, spec, &turn, a, out, &found, err);
-    if (r < 0 || found)
+        r = find_first(core, &as, spec, &turn, a, out, found, err);
+    if (r < 0 || *found)
         return r;
     r = wanted.from ? cay_core_use_snapshot(core, owner, &wanted, a, err) : 0;
     if (r == 0)
@@ -346,7 +365,7 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
     struct cay_maker_job *job = cay_maker_reserve(core, sb.id, as.id, err);
     if (!job)
         return err->code;
-    sb.answered = true;
+    sb.answered = !ticket;
     r = insert_row(core, made_up, &sb, CAY_NOW, err);
     if (r == 0 && wanted.volume) {
         struct cay_error ignored; /* reconcile finds a row that could not be taken back */
@@ -359,32 +378,76 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
         return r;
     }
     cay_crash_point("create-row-written");
-    tell_made(core, &sb);
-    cay_maker_go(core, job);
+    if (sb.answered)
+        tell_made(core, &sb);
     sb.spec.name = cay_arena_strdup(a, sb.spec.name);
     *out = sb;
+    cay_maker_go(core, job, ticket);
     return 0;
 }
 
-/* The row tells how it went. It is read again, because the request it came from is over. */
-void cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
-                            int64_t began_ms)
+int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
+                          const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                          struct cay_ticket **ticket_out, struct cay_error *err)
+{
+    struct cay_ticket *ticket = ticket_out ? cay_ticket_new(err) : NULL;
+    bool found = false;
+    if (ticket_out && !ticket)
+        return err->code;
+    int r = begin_create(core, owner, spec, ticket, a, out, &found, err);
+    if (r < 0 || found) { /* nobody else knows of it */
+        cay_ticket_free(ticket);
+        cay_ticket_free(ticket);
+        ticket = NULL;
+    }
+    if (ticket_out)
+        *ticket_out = ticket;
+    return r;
+}
+
+int cay_core_say_made(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
+                      struct cay_error *err)
+{
+    int r = say_running(core, sb, began_ms, CAY_NOW, err);
+    if (r == 0)
+        sb->answered ? cay_core_tell(core, sb, NULL) : tell_made(core, sb);
+    return r;
+}
+
+/* Not RUNNING yet; but what it has must be found if we do not come back. */
+static int wait_until_ready(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
+                            struct cay_hold *hold, struct cay_ticket **ticket,
+                            struct cay_error *err)
+{
+    sb->updated_at_ms = cay_clock_ms();
+    int r = cay_store_update(core->store, sb, CAY_SOON, err);
+    if (r < 0)
+        return r;
+    struct cay_ticket *waits = *ticket;
+    *ticket = NULL;
+    cay_ready_add(core, sb, false, began_ms, hold, waits);
+    return 0;
+}
+
+/* The row tells how it went. It is read again, because the request it came from may be over. */
+int cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
+                           int64_t began_ms, struct cay_hold *hold, struct cay_ticket **ticket,
+                           struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_sandbox sb = {0};
-    struct cay_error err = {0};
-    int r = cay_store_get(core->store, account_id, id, &a, &sb, &err);
+    int r = cay_store_get(core->store, account_id, id, &a, &sb, err);
     if (r == 0)
-        r = make(core, &sb, &err);
+        r = make(core, &sb, err);
     if (r == 0)
-        r = say_running(core, &sb, began_ms, CAY_NOW, &err);
-    if (r == 0) {
-        cay_core_tell(core, &sb, NULL);
-        return;
-    }
-    cay_log_error(&err, "cannot create sandbox %s", id);
+        r = cay_spec_waits(&sb.spec) ? wait_until_ready(core, &sb, began_ms, hold, ticket, err)
+                                     : cay_core_say_made(core, &sb, began_ms, err);
+    if (r == 0)
+        return 0;
+    cay_log_error(err, "cannot create sandbox %s", id);
     if (sb.id[0])
-        undo(core, &sb, &err);
+        cay_core_take_back(core, &sb, err);
     else
         cay_keeper_look(core, LOOK_MS);
+    return r;
 }

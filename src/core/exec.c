@@ -4,6 +4,7 @@
 #include "core/core.h"
 #include "core/metrics.h"
 #include "core/once.h"
+#include "core/seal.h"
 #include "core/state.h"
 #include "core/validate.h"
 #include "log/files.h"
@@ -11,15 +12,19 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The sandbox's settings below, the command's own on top. */
-static struct cay_exec_spec complete(struct cay_arena *a, const struct cay_sandbox *sb,
-                                     const char *exec_id, const struct cay_exec_spec *spec)
+/* The sandbox's settings below, its secrets, and the command's own on top. */
+static int complete(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
+                    const struct cay_exec_spec *spec, struct cay_arena *a,
+                    struct cay_exec_spec *out, struct cay_error *err)
 {
     struct cay_exec_spec full = *spec;
     struct cay_pairs env = {0};
     cay_pairs_set(a, &env, "CAY_SANDBOX_ID", sb->id);
     for (size_t i = 0; i < sb->spec.env.count; i++)
         cay_pairs_set(a, &env, sb->spec.env.at[i].key, sb->spec.env.at[i].value);
+    int r = cay_unseal_all(core, sb->account_id, &sb->spec.secrets, a, &env, err);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < spec->env.count; i++)
         cay_pairs_set(a, &env, spec->env.at[i].key, spec->env.at[i].value);
     cay_pairs_set(a, &env, "CAY_EXECUTION_ID", exec_id); /* its children are known by it */
@@ -28,7 +33,8 @@ static struct cay_exec_spec complete(struct cay_arena *a, const struct cay_sandb
         full.cwd = sb->spec.workdir;
     if (!full.user)
         full.user = sb->spec.user;
-    return full;
+    *out = full;
+    return 0;
 }
 
 /* The execution's id is held until the provider runs it: whoever sees its log meanwhile must not
@@ -38,10 +44,13 @@ static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char
 {
     CAY_AUTO_FD int log_fd = -1;
     CAY_AUTO_HOLD struct cay_hold hold = {0};
-    struct cay_exec_spec full = complete(a, sb, exec_id, spec);
+    struct cay_exec_spec full;
     int64_t began_us = cay_clock_mono_us();
+    int r = complete(core, sb, exec_id, spec, a, &full, err);
+    if (r < 0)
+        return r;
     (void)cay_hold_try(&core->holds, exec_id, &hold); /* nobody else knows this id */
-    int r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
+    r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
     if (r < 0)
         return r;
     r = cay_provider_exec(core->provider, sb->id, exec_id, &full, log_fd, err);
@@ -60,7 +69,7 @@ int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_exec_spec spec = {.argv = sb->spec.start, .text = sb->spec.start_text};
     char exec_id[CAY_ID_SIZE];
-    if (sb->spec.start.count == 0)
+    if (!cay_spec_has_start(&sb->spec))
         return 0;
     cay_id_execution(exec_id);
     int r = begin(core, sb, exec_id, &spec, &a, err);
@@ -119,9 +128,16 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
                                .argv = spec->argv,
                                .text = spec->text,
                                .started_at_ms = cay_clock_ms()};
-    r = begin(core, &sb, exec_id, spec, a, err);
+    if (!spec->once)
+        (void)cay_hold_try(&core->holds, exec_id, &turn); /* nobody else knows this id */
+    r = cay_running_add(core, &sb, exec_id, err);
     if (r < 0)
         return r;
+    r = begin(core, &sb, exec_id, spec, a, err);
+    if (r < 0) {
+        cay_running_drop(core, &sb, exec_id);
+        return r;
+    }
     cay_str_copy(ex.id, sizeof ex.id, exec_id);
     cay_str_copy(ex.sandbox_id, sizeof ex.sandbox_id, sb.id);
     *out = ex;

@@ -7,6 +7,7 @@
  * reconcile after a crash, takes every one of them back. */
 #include "core/kept.h"
 #include "core/making.h"
+#include "core/seal.h"
 #include "core/state.h"
 #include "model/limits.h"
 #include <pthread.h>
@@ -142,6 +143,9 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
         return r;
     wanted.from = cay_arena_strdup(a, source.id); /* it goes out with the forks */
     whose.id = source.account_id;
+    r = cay_seal_all(core, whose.id, &wanted.new_secrets, a, &wanted.secrets, err);
+    if (r < 0)
+        return r;
     return fork_all(core, &whose, &wanted, count, a, out, err);
 }
 

@@ -147,6 +147,19 @@ bool cay_hold_is(struct cay_holds *h, const char *id)
     return is;
 }
 
+void cay_hold_move(struct cay_hold *from, struct cay_hold *to)
+{
+    struct cay_holds *h = from->of;
+    if (!h)
+        return;
+    pthread_mutex_lock(&h->lock);
+    drop(&h->first, from);
+    take(h, from->id, from->shared, to);
+    to->since_ms = from->since_ms;
+    pthread_mutex_unlock(&h->lock);
+    from->of = NULL;
+}
+
 void cay_hold_end(struct cay_hold *hold)
 {
     struct cay_holds *h = hold->of;

@@ -33,6 +33,8 @@ int cay_hold_share(struct cay_holds *h, const char *id, struct cay_hold *out,
                    struct cay_error *err);
 bool cay_hold_try(struct cay_holds *h, const char *id, struct cay_hold *out);
 bool cay_hold_is(struct cay_holds *h, const char *id);
+/* It is another link that holds it now; `to` holds nothing before. */
+void cay_hold_move(struct cay_hold *from, struct cay_hold *to);
 void cay_hold_end(struct cay_hold *hold);
 
 #define CAY_AUTO_HOLD CAY_CLEANUP(cay_hold_end)

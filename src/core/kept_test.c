@@ -580,6 +580,7 @@ TEST(reconcile_finishes_a_delete_that_keeps)
 
 TEST(wake_starts_what_rests)
 {
+    struct cay_ticket *ticket;
     struct fixture f;
     struct cay_error err = {0};
     struct cay_sandbox sb;
@@ -588,10 +589,10 @@ TEST(wake_starts_what_rests)
     fixture_create(&f, "stopped", false);
     CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "rests", 0, &f.a, &sb, &err), 0);
     CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "stopped", 0, &f.a, &sb, &err), 0);
-    CHECK_EQ("wake", cay_core_wake(f.core, &f.me, "rests", &f.a, &sb, &err), 0);
+    CHECK_EQ("wake", cay_core_wake(f.core, &f.me, "rests", &f.a, &sb, &ticket, &err), 0);
     CHECK_EQ("it runs", sb.state, CAY_RUNNING);
-    CHECK_EQ("wake again", cay_core_wake(f.core, &f.me, "rests", &f.a, &sb, &err), 0);
-    CHECK_EQ("wake", cay_core_wake(f.core, &f.me, "stopped", &f.a, &sb, &err), 0);
+    CHECK_EQ("wake again", cay_core_wake(f.core, &f.me, "rests", &f.a, &sb, &ticket, &err), 0);
+    CHECK_EQ("wake", cay_core_wake(f.core, &f.me, "stopped", &f.a, &sb, &ticket, &err), 0);
     CHECK_EQ("as it was", sb.state, CAY_STOPPED);
     fixture_close(&f);
 }

@@ -12,6 +12,7 @@
 #include "core/metrics.h"
 #include "core/network.h"
 #include "core/state.h"
+#include "core/ticket.h"
 #include "model/limits.h"
 #include <string.h>
 
@@ -78,40 +79,77 @@ void cay_core_mark_started(struct cay_sandbox *sb, int64_t started_at_ms)
     sb->status_reason = NULL;
 }
 
-int cay_core_start(struct cay_core *core, const struct cay_account *owner, const char *id,
-                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+static void say_started(struct cay_core *core, struct cay_sandbox *sb)
+{
+    cay_core_mark_started(sb, cay_clock_ms());
+    cay_core_note(core, sb, CAY_NOW);
+    cay_core_tell(core, sb, NULL);
+    cay_core_mind_start(core, sb);
+}
+
+/* It runs, with its start command; or it is down again. */
+static int start_held(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    struct cay_error ignored; /* the error that matters is why the start command failed */
+    int r = cay_provider_start(core->provider, sb->id, &sb->spec, err);
+    if (r < 0)
+        return cay_core_gone("start", sb->id, r, err);
+    cay_oom_forget(&core->oom, sb->id);
+    cay_cache_forget(&core->cache, sb->id);
+    r = cay_network_up(core, sb, err);
+    if (r == 0)
+        r = cay_core_begin_inside(core, sb, err);
+    if (r < 0) {
+        cay_network_forget(core, sb->id);
+        (void)cay_provider_stop(core->provider, sb->id, 0, &ignored);
+    }
+    return r;
+}
+
+int cay_core_begin_start(struct cay_core *core, const struct cay_account *owner, const char *id,
+                         struct cay_arena *a, struct cay_sandbox *out,
+                         struct cay_ticket **ticket_out, struct cay_error *err)
 {
     CAY_AUTO_HOLD struct cay_hold hold = {0};
-    struct cay_error ignored; /* the error that matters is why the start command failed */
     struct cay_sandbox sb;
+    struct cay_ticket *ticket = NULL;
+    int64_t began_ms = cay_clock_mono_ms();
     int r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
-    bool ran = sb.state == CAY_RUNNING;
+    bool ran = sb.state == CAY_RUNNING, waits = !ran && cay_spec_waits(&sb.spec);
+    enum cay_state before = sb.state;
     r = cay_state_apply(&sb.state, CAY_START, err);
-    if (r < 0)
+    if (r == 0 && waits && !(ticket = cay_ticket_new(err)))
+        r = err->code;
+    if (r == 0 && !ran)
+        r = start_held(core, &sb, err);
+    if (r < 0) {
+        cay_ticket_free(ticket);
+        cay_ticket_free(ticket); /* nobody else knows of it */
         return r;
-    if (!ran) {
-        r = cay_provider_start(core->provider, sb.id, &sb.spec, err);
-        if (r < 0)
-            return cay_core_gone("start", sb.id, r, err);
-        cay_oom_forget(&core->oom, sb.id);
-        cay_cache_forget(&core->cache, sb.id);
-        r = cay_network_up(core, &sb, err);
-        if (r == 0 && (r = cay_core_run_start(core, &sb, err)) < 0)
-            r = cay_wrap(err, "cannot run the start command");
-        if (r < 0) {
-            cay_network_forget(core, sb.id);
-            (void)cay_provider_stop(core->provider, sb.id, 0, &ignored);
-            return r;
-        }
-        cay_core_mark_started(&sb, cay_clock_ms());
-        cay_core_note(core, &sb, CAY_NOW);
-        cay_core_tell(core, &sb, NULL);
-        cay_core_mind_start(core, &sb);
     }
+    if (waits)
+        sb.state = before;
+    else if (!ran)
+        say_started(core, &sb);
     *out = sb;
+    *ticket_out = ticket;
+    if (waits)
+        cay_ready_add(core, &sb, true, began_ms, &hold, ticket);
     return 0;
+}
+
+int cay_core_start(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    struct cay_ticket *ticket;
+    int r = cay_core_begin_start(core, owner, id, a, out, &ticket, err);
+    if (r < 0 || !ticket)
+        return r;
+    r = cay_ticket_verdict(ticket, err);
+    cay_ticket_free(ticket);
+    return r < 0 ? r : cay_core_find(core, owner, cay_arena_strdup(a, out->id), a, out, err);
 }
 
 /* The two ways between RUNNING and PAUSED; asking for what is already so is no error. */
@@ -155,11 +193,14 @@ int cay_core_resume(struct cay_core *core, const struct cay_account *owner, cons
 }
 
 int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const char *id,
-                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_ticket **ticket_out,
+                  struct cay_error *err)
 {
+    *ticket_out = NULL;
     int r = cay_core_find(core, owner, id, a, out, err);
     if (r == 0 && out->state == CAY_STOPPED && out->spec.persistent)
-        r = cay_core_start(core, owner, out->id, a, out, err);
+        r = cay_core_begin_start(core, owner, cay_arena_strdup(a, out->id), a, out, ticket_out,
+                                 err);
     return r;
 }
 
@@ -310,11 +351,16 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
                     enum cay_workspace workspace, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err)
 {
+    CAY_CLEANUP(cay_ready_cancel_end) struct cay_ready_cancel cancel = {0};
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_sandbox sb;
     char keeps[CAY_ID_SIZE] = "";
     int64_t began_us = cay_clock_mono_us();
-    int r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
+    int r = cay_core_find(core, owner, id, a, &sb, err);
+    if (r == 0) {
+        cay_ready_cancel(core, sb.id, &cancel);
+        r = cay_core_find_held(core, owner, id, a, &hold, &sb, err);
+    }
     if (r < 0)
         return r;
     if (workspace == CAY_WORKSPACE_AS_IT_IS || (workspace == CAY_WORKSPACE_KEPT && sb.keeps[0]))

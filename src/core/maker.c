@@ -4,6 +4,7 @@
 #include "core/maker.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/ticket.h"
 #include <string.h>
 
 struct cay_maker_job {
@@ -11,6 +12,7 @@ struct cay_maker_job {
     char id[CAY_ID_SIZE];
     char *account_id;
     int64_t began_ms;
+    struct cay_ticket *ticket;
 };
 
 void cay_maker_init(struct cay_maker *m)
@@ -47,10 +49,17 @@ void cay_maker_cancel(struct cay_core *core, struct cay_maker_job *job)
 
 static void work_off(struct cay_core *core, struct cay_maker_job *job)
 {
+    struct cay_error err = {0};
     int64_t until_ms = atomic_load(&core->maker.until_ms);
+    struct cay_ticket *ticket = job->ticket;
+    int r;
     if (until_ms == 0 || cay_clock_mono_ms() < until_ms)
-        cay_core_finish_create(core, job->account_id, job->id, job->began_ms);
-    cay_maker_cancel(core, job);
+        r = cay_core_finish_create(core, job->account_id, job->id, job->began_ms, &job->hold,
+                                   &ticket, &err);
+    else
+        r = cay_fail(&err, CAY_ERR_UNAVAILABLE, "the server is stopping");
+    cay_maker_cancel(core, job); /* the id is free when the waiter hears of it */
+    cay_ticket_done(ticket, r < 0 ? &err : NULL);
 }
 
 static void *maker_main(void *arg)
@@ -62,12 +71,13 @@ static void *maker_main(void *arg)
     return NULL;
 }
 
-void cay_maker_go(struct cay_core *core, struct cay_maker_job *job)
+void cay_maker_go(struct cay_core *core, struct cay_maker_job *job, struct cay_ticket *ticket)
 {
+    job->ticket = ticket;
     if (core->maker.started == 0)
         work_off(core, job);
     else if (!cay_queue_push(&core->maker.jobs, job)) /* there is room: it is closed */
-        cay_maker_cancel(core, job);
+        work_off(core, job);
 }
 
 int cay_maker_start(struct cay_core *core, struct cay_error *err)

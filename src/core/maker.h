@@ -9,6 +9,7 @@
 
 struct cay_core;
 struct cay_maker_job;
+struct cay_ticket;
 
 struct cay_maker {
     struct cay_queue jobs;
@@ -24,6 +25,7 @@ void cay_maker_done(struct cay_core *core); /* waits for what is under work */
 /* A place for one sandbox; NULL with CAY_ERR_UNAVAILABLE when there is none. */
 struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
                                         const char *account_id, struct cay_error *err);
-/* Its row is there: makes it; without threads at once. Takes the job. */
-void cay_maker_go(struct cay_core *core, struct cay_maker_job *job);
+/* Its row is there: makes it; without threads at once. Takes the job, and the ticket of who waits
+ * (or NULL). */
+void cay_maker_go(struct cay_core *core, struct cay_maker_job *job, struct cay_ticket *ticket);
 void cay_maker_cancel(struct cay_core *core, struct cay_maker_job *job); /* there is no row */

@@ -10,7 +10,7 @@ static int begin(struct fixture *f, const char *name, struct cay_sandbox *out,
     spec.name = name;
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     cay_strs_push(&f->a, &spec.start, "sleep");
-    return cay_core_begin_create(f->core, &f->me, &spec, &f->a, out, err);
+    return cay_core_begin_create(f->core, &f->me, &spec, &f->a, out, NULL, err);
 }
 
 static struct cay_sandbox row(struct fixture *f, const char *id)

@@ -8,11 +8,6 @@
 #include "log/reader.h"
 #include <string.h>
 
-struct holder { /* of logs */
-    const char *account_id;
-    int64_t bytes, removed;
-};
-
 struct weighing {
     struct cay_core *core;
     struct cay_arena a;
@@ -41,12 +36,13 @@ static size_t count_of(const struct cay_buf *logs)
 /* Its place among the holders, which is made when it is new. */
 static size_t find_holder(struct weighing *w, const char *account_id)
 {
-    struct holder *at = (struct holder *)(void *)w->holders.data;
+    struct cay_log_holder *at = (struct cay_log_holder *)(void *)w->holders.data;
     size_t count = w->holders.len / sizeof *at;
     for (size_t i = 0; i < count; i++)
         if (strcmp(at[i].account_id, account_id) == 0)
             return i;
-    struct holder new = {.account_id = cay_arena_strdup(&w->a, account_id)};
+    struct cay_log_holder new = {0};
+    cay_str_copy(new.account_id, sizeof new.account_id, account_id);
     cay_buf_add(&w->holders, &new, sizeof new);
     return count;
 }
@@ -64,7 +60,7 @@ static int find_holders(struct weighing *w, struct cay_error *err)
         if (r == CAY_ERR_NOT_FOUND)
             whose = "";
         logs[i].holder = find_holder(w, whose);
-        ((struct holder *)(void *)w->holders.data)[logs[i].holder].bytes += logs[i].bytes;
+        ((struct cay_log_holder *)(void *)w->holders.data)[logs[i].holder].bytes += logs[i].bytes;
     }
     return 0;
 }
@@ -97,9 +93,9 @@ static bool may_go(struct weighing *w, const struct cay_log_weight *log)
 static void remove_oldest(struct weighing *w, int64_t account_bytes)
 {
     const struct cay_log_weight *logs = (const struct cay_log_weight *)(void *)w->logs.data;
-    struct holder *holders = (struct holder *)(void *)w->holders.data;
+    struct cay_log_holder *holders = (struct cay_log_holder *)(void *)w->holders.data;
     for (size_t i = 0; i < count_of(&w->logs); i++) {
-        struct holder *h = &holders[logs[i].holder];
+        struct cay_log_holder *h = &holders[logs[i].holder];
         if (!h->account_id[0] || h->bytes <= account_bytes || !may_go(w, &logs[i]))
             continue;
         cay_log_remove(w->core->logs_fd, logs[i].sandbox_id, logs[i].exec_id);
@@ -111,6 +107,16 @@ static void remove_oldest(struct weighing *w, int64_t account_bytes)
             cay_log_info("account %s had more than %lld bytes of logs: the oldest %lld are removed",
                          holders[i].account_id, (long long)account_bytes,
                          (long long)holders[i].removed);
+}
+
+int cay_retention_weigh(struct cay_core *core, struct cay_buf *out, struct cay_error *err)
+{
+    CAY_CLEANUP(weighing_done) struct weighing w = {.core = core};
+    cay_log_weigh(core->logs_fd, &w.logs);
+    int r = find_holders(&w, err);
+    if (r == 0)
+        cay_buf_add(out, w.holders.data, w.holders.len);
+    return r;
 }
 
 int cay_retention_run(struct cay_core *core, int64_t account_bytes, struct cay_error *err)

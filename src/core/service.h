@@ -19,6 +19,7 @@
 #include "store/store.h"
 
 struct cay_core;
+struct cay_ticket;
 
 /* Opens store, provider and logs as the configuration says, and begins to keep the house: events,
  * reconcile, expiry. */
@@ -56,10 +57,11 @@ int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err);
 /* For who does not wait: the row, PENDING. It becomes RUNNING, or ERROR with the reason. When too
- * many are being made CAY_ERR_UNAVAILABLE, "TOO_MANY_CREATES". */
+ * many are being made CAY_ERR_UNAVAILABLE, "TOO_MANY_CREATES". With ticket_out for who waits, but
+ * not here: a failure is the ticket's, and then nothing is left; no ticket: it is there already. */
 int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner,
                           const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
-                          struct cay_error *err);
+                          struct cay_ticket **ticket_out, struct cay_error *err);
 /* What was told the caller of a create with spec.once; who asks again is told the same. A failure
  * is logged: then it is the sandbox as it is by then. */
 void cay_core_answered(struct cay_core *core, const struct cay_sandbox *sb, const char *answer);
@@ -76,6 +78,10 @@ int cay_core_list(struct cay_core *core, const struct cay_account *owner,
                   struct cay_error *err);
 int cay_core_start(struct cay_core *core, const struct cay_account *owner, const char *id,
                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
+/* The same, but one that must be ready first gives a ticket, and the row as it was. */
+int cay_core_begin_start(struct cay_core *core, const struct cay_account *owner, const char *id,
+                         struct cay_arena *a, struct cay_sandbox *out,
+                         struct cay_ticket **ticket_out, struct cay_error *err);
 int cay_core_stop(struct cay_core *core, const struct cay_account *owner, const char *id,
                   int64_t grace_ms, struct cay_arena *a, struct cay_sandbox *out,
                   struct cay_error *err);
@@ -84,16 +90,19 @@ int cay_core_pause(struct cay_core *core, const struct cay_account *owner, const
                    struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
 int cay_core_resume(struct cay_core *core, const struct cay_account *owner, const char *id,
                     struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
-/* Starts a persistent one that is STOPPED; any other is as `get` tells it. */
+/* Starts a persistent one that is STOPPED, as above; any other is as `get` tells it. */
 int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const char *id,
-                  struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err);
-/* What an update names; what is NULL stays as it is. Collections are replaced whole. */
+                  struct cay_arena *a, struct cay_sandbox *out, struct cay_ticket **ticket_out,
+                  struct cay_error *err);
+/* What an update names; what is NULL stays as it is. Collections are replaced whole, but secrets
+ * one by one: a value of NULL removes it. */
 struct cay_change {
     const char *name;
     const struct cay_strs *labels;
-    const struct cay_pairs *tags, *env;
+    const struct cay_pairs *tags, *env, *secrets;
     const struct cay_port *ports; /* CAY_MAX_PORTS of them, port_count used */
     size_t port_count;
+    const char *track;
     const int64_t *timeout_ms; /* from its start; CAY_ERR_CONFLICT, "TIMEOUT_PASSED" */
     const int64_t *idle_ms, *lease_ms;
     const unsigned *idle_when;

@@ -204,7 +204,9 @@ int cay_core_quota_set(struct cay_core *core, const char *holder_id, const struc
     if (r < 0)
         return r;
     h.quota = *quota;
-    return cay_store_holder_put(core->store, &h, err);
+    r = cay_store_holder_put(core->store, &h, err);
+    cay_running_forget(core, h.id);
+    return r;
 }
 
 int cay_core_quota(struct cay_core *core, const struct cay_account *owner, const char *team_id,
@@ -215,5 +217,7 @@ int cay_core_quota(struct cay_core *core, const struct cay_account *owner, const
     int r = cay_core_as_team(core, owner, team_id, CAY_ROLE_VIEWER, &as, err);
     if (r == 0)
         r = cay_core_holder(core, as.id, a, out, err);
-    return r < 0 ? r : cay_store_usage(core->store, as.id, used_out, err);
+    if (r == 0)
+        r = cay_store_usage(core->store, as.id, used_out, err);
+    return r < 0 ? r : cay_running_usage(core, out, used_out, err);
 }

@@ -8,6 +8,7 @@
 #include "core/access.h"
 #include "core/core.h"
 #include "core/lease.h"
+#include "core/seal.h"
 #include "core/state.h"
 #include "core/validate.h"
 #include <string.h>
@@ -17,21 +18,8 @@ static bool is_up(const struct cay_sandbox *sb)
     return sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
 }
 
-static void apply(const struct cay_change *c, struct cay_spec *spec)
+static void apply_numbers(const struct cay_change *c, struct cay_spec *spec)
 {
-    if (c->name)
-        spec->name = c->name;
-    if (c->labels)
-        spec->labels = *c->labels;
-    if (c->tags)
-        spec->tags = *c->tags;
-    if (c->env)
-        spec->env = *c->env;
-    if (c->ports) {
-        memcpy(spec->ports, c->ports, sizeof spec->ports);
-        spec->port_count = c->port_count;
-        cay_core_date_ports(spec);
-    }
     if (c->timeout_ms)
         spec->timeout_ms = *c->timeout_ms;
     if (c->idle_ms)
@@ -46,6 +34,28 @@ static void apply(const struct cay_change *c, struct cay_spec *spec)
         spec->memory_bytes = *c->memory_bytes;
     if (c->disk_bytes)
         spec->disk_bytes = *c->disk_bytes;
+    if (c->ports) {
+        memcpy(spec->ports, c->ports, sizeof spec->ports);
+        spec->port_count = c->port_count;
+        cay_core_date_ports(spec);
+    }
+}
+
+static int apply(struct cay_core *core, const struct cay_change *c, const char *account_id,
+                 struct cay_arena *a, struct cay_spec *spec, struct cay_error *err)
+{
+    if (c->name)
+        spec->name = c->name;
+    if (c->labels)
+        spec->labels = *c->labels;
+    if (c->tags)
+        spec->tags = *c->tags;
+    if (c->env)
+        spec->env = *c->env;
+    if (c->track)
+        spec->track = c->track;
+    apply_numbers(c, spec);
+    return c->secrets ? cay_seal_all(core, account_id, c->secrets, a, &spec->secrets, err) : 0;
 }
 
 /* A disk that is not to grow need not be free. */
@@ -140,8 +150,9 @@ int cay_core_update(struct cay_core *core, const struct cay_account *owner, cons
     if (r < 0)
         return r;
     struct cay_spec before = sb.spec;
-    apply(change, &sb.spec);
-    r = check(core, &before, &sb.spec, err);
+    r = apply(core, change, sb.account_id, a, &sb.spec, err);
+    if (r == 0)
+        r = check(core, &before, &sb.spec, err);
     if (r == 0)
         r = check_quota(core, &before, &sb, a, err);
     if (r == 0 && change->timeout_ms)

@@ -46,7 +46,7 @@ static int check_env(const struct cay_pairs *env, const char *field, struct cay_
         return cay_fail_field(err, field, "at most %d variables", CAY_MAX_ENV);
     for (size_t i = 0; i < env->count; i++) {
         const char *key = env->at[i].key;
-        bytes += strlen(key) + strlen(env->at[i].value) + 2;
+        bytes += strlen(key) + (env->at[i].value ? strlen(env->at[i].value) : 0) + 2;
         if (!key[0])
             return cay_fail_field(err, field, "a variable without a name");
         for (const char *c = key; *c; c++)
@@ -186,6 +186,25 @@ int cay_validate_port(const struct cay_port *port, struct cay_error *err)
     return port->name[0] ? cay_validate_title(port->name, err) : 0;
 }
 
+static int check_ready(const struct cay_spec *spec, struct cay_error *err)
+{
+    const struct cay_ready *ready = &spec->ready;
+    if (!cay_spec_waits(spec))
+        return 0;
+    if (ready->port && ready->line)
+        return cay_fail_field(err, "readyWhen", "readyWhen names a port or a logLine, not both");
+    if (ready->line &&
+        (!ready->line[0] || strlen(ready->line) > CAY_MAX_READY_LINE || strchr(ready->line, '\n')))
+        return cay_fail_field(err, "readyWhen.logLine", "logLine has 1 to %d bytes of one line",
+                              CAY_MAX_READY_LINE);
+    if (ready->line && !cay_spec_has_start(spec))
+        return cay_fail_field(err, "readyWhen.logLine", "logLine needs a startCommand");
+    if (ready->timeout_ms < 1 || ready->timeout_ms > CAY_MAX_READY_MS)
+        return cay_fail_field(err, "readyWhen.timeoutMs", "timeoutMs must be from 1 to %d",
+                              CAY_MAX_READY_MS);
+    return 0;
+}
+
 static int check_ports(const struct cay_spec *spec, struct cay_error *err)
 {
     int r = 0;
@@ -196,6 +215,13 @@ static int check_ports(const struct cay_spec *spec, struct cay_error *err)
                 r = cay_fail_field(err, "ports", "port %u is there twice", spec->ports[i].port);
     }
     return r;
+}
+
+int cay_validate_secrets(const struct cay_pairs *secrets, struct cay_error *err)
+{
+    if (secrets->count > CAY_MAX_SECRETS)
+        return cay_fail_field(err, "secrets", "at most %d secrets", CAY_MAX_SECRETS);
+    return check_env(secrets, "secrets", err);
 }
 
 int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
@@ -222,8 +248,12 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
         r = check_argv(&spec->start, "startCommand", err);
     if (r == 0 && spec->team_id && strlen(spec->team_id) > CAY_MAX_LABEL)
         r = cay_fail_field(err, "teamId", "at most %d bytes", CAY_MAX_LABEL);
-    if (r == 0 && spec->stop_when_start_ends && spec->start.count == 0)
+    if (r == 0 && spec->stop_when_start_ends && !cay_spec_has_start(spec))
         r = cay_fail_field(err, "stopWhenStartEnds", "stopWhenStartEnds needs a startCommand");
+    if (r == 0)
+        r = check_ready(spec, err);
+    if (r == 0)
+        r = check_ports(spec, err);
     if (r == 0 && spec->from && spec->volume)
         r = cay_fail_field(err, "volume", "a copy brings a workspace of its own");
     return r;

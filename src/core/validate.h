@@ -17,6 +17,8 @@ void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host);
 /* The name may be absent. */
 int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err);
+/* A value of NULL, where one is to be removed, is well. */
+int cay_validate_secrets(const struct cay_pairs *secrets, struct cay_error *err);
 int cay_validate_window(const struct cay_window *window, struct cay_error *err);
 int cay_validate_exec(const struct cay_exec_spec *spec, struct cay_error *err);
 /* What a snapshot may be called; NULL is well. */

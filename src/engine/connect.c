@@ -22,6 +22,20 @@ int cay_connect_pid1(const struct cay_dispatcher *d, const char *id, int *fd_out
     return 0;
 }
 
+/* How many of them fit, each with its NUL. */
+static uint32_t pack_strs(const struct cay_strs *list, char *out, size_t size, size_t *len)
+{
+    uint32_t count = 0;
+    for (; count < list->count; count++) {
+        size_t n = strlen(list->at[count]) + 1;
+        if (*len + n > size)
+            break;
+        memcpy(out + *len, list->at[count], n);
+        *len += n;
+    }
+    return count;
+}
+
 static size_t pack_image(const struct cay_image *image, const struct cay_engine_copied *copied,
                          char *out, size_t size)
 {
@@ -32,15 +46,16 @@ static size_t pack_image(const struct cay_image *image, const struct cay_engine_
     cay_str_copy(head.user, sizeof head.user, root ? CAY_DEFAULT_USER : image->user);
     cay_str_copy(head.workdir, sizeof head.workdir,
                  *image->workdir ? image->workdir : CAY_DEFAULT_WORKDIR);
-    for (size_t i = 0; i < image->env.count; i++) {
-        size_t n = strlen(image->env.at[i]) + 1;
-        if (len + n > size)
-            break; /* an image with more environment than a message: the rest is left out */
-        memcpy(out + len, image->env.at[i], n);
-        len += n;
-        head.env_count++;
+    head.argc = pack_strs(&image->entrypoint, out, size, &len);
+    head.argc += pack_strs(&image->cmd, out, size, &len);
+    if (head.argc < image->entrypoint.count + image->cmd.count) { /* half of it is another one */
+        head.argc = 0;
+        len = sizeof head;
     }
-    head.env_len = (uint32_t)(len - sizeof head);
+    head.argv_len = (uint32_t)(len - sizeof head);
+    /* an image with more environment than a message: the rest is left out */
+    head.env_count = pack_strs(&image->env, out, size, &len);
+    head.env_len = (uint32_t)(len - sizeof head - head.argv_len);
     memcpy(out, &head, sizeof head);
     return len;
 }

@@ -61,6 +61,8 @@ int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out
             out->workdir = value;
         else if (strcmp(line, "env") == 0 && out->env.count < CAY_MAX_ENV)
             cay_strs_push(a, &out->env, value);
+        else if (strcmp(line, "entrypoint") == 0 && out->entrypoint.count < CAY_MAX_ARGS)
+            cay_strs_push(a, &out->entrypoint, value);
         else if (strcmp(line, "cmd") == 0 && out->cmd.count < CAY_MAX_ARGS)
             cay_strs_push(a, &out->cmd, value);
         if (r < 0)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images as the engine needs them: which trees lie on each other, and the settings beside them.
  *
- * IMAGES/refs/<name>     text, one `key=value` a line: layers (topmost first), user, workdir, env,
- * cmd IMAGES/layers/<id>/    the tree of one layer IMAGES/fits/<id>/      one fitting layer per
- * image, made here at its first use: the user, the working directory and the mount points, so that
- * no sandbox writes them
+ * IMAGES/refs/<name>     text, one `key=value` a line: layers (topmost first), user, workdir; and
+ *                        one line each for what is a list: env, entrypoint, cmd
+ * IMAGES/layers/<id>/    the tree of one layer
+ * IMAGES/fits/<id>/      one fitting layer per image, made here at its first use: the user, the
+ *                        working directory and the mount points, so that no sandbox writes them
  *
  * A sandbox keeps its own copy of the text (its ref may be removed or moved while it lives). */
 #pragma once
@@ -19,7 +20,7 @@ struct cay_image {
     struct cay_strs layers; /* topmost first; the fitting layer not among them */
     const char *fit;        /* name below fits/ */
     const char *user, *workdir;
-    struct cay_strs env, cmd;
+    struct cay_strs env, entrypoint, cmd; /* the last two: argv of its own command, together */
 };
 
 /* CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS". */

@@ -72,7 +72,8 @@ struct cay_engine_copied {
 struct cay_engine_image {
     char user[64]; /* never root; "user" when the image names none */
     char workdir[256];
-    uint32_t env_count, env_len; /* "K=V\0"… follow */
+    uint32_t argc, argv_len;     /* of its own command, each with its NUL; they follow */
+    uint32_t env_count, env_len; /* "K=V\0"… follow them */
     struct cay_engine_copied copied;
 };
 

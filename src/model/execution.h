@@ -15,7 +15,7 @@ struct cay_exec_file {
 };
 
 struct cay_exec_spec {
-    struct cay_strs argv;
+    struct cay_strs argv;   /* empty: the image's own command */
     const char *text;       /* as written, when it was a string for the shell */
     const char *cwd;        /* NULL: the sandbox's */
     const char *user;       /* NULL: the sandbox's */

@@ -38,6 +38,11 @@
 #define CAY_MAX_PORT_WAIT_S 120 /* a request that waits for something to listen */
 #define CAY_MAX_ENV 256
 #define CAY_MAX_ENV_BYTES (64 * CAY_KIB)
+#define CAY_MAX_SECRETS 64
+#define CAY_DEFAULT_READY_MS 30000
+#define CAY_MAX_READY_MS 600000
+#define CAY_MAX_READY_LINE 1024
+#define CAY_READIERS 4 /* threads that look whether sandboxes are ready */
 #define CAY_MAX_IDEMPOTENCY_KEY 255
 #define CAY_MAX_PER_PAGE 1000
 #define CAY_DEFAULT_PER_PAGE 50
@@ -76,6 +81,8 @@
 #define CAY_LOG_BLOCK (64 * CAY_KIB)        /* no record crosses a border of these */
 #define CAY_LOG_RATE_BYTES (32 * CAY_MIB)   /* a second, past the head */
 #define CAY_LOG_ACCOUNT_BYTES (2 * CAY_GIB) /* of one account, all together */
+#define CAY_LOG_WEIGH_MS 2000               /* of what they take is known how it was then, */
+#define CAY_LOG_WEIGH_AGAIN_MS 200          /* and who is over his quota, how it was then */
 #define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
 
 /* batches */

@@ -23,6 +23,7 @@ struct cay_spec cay_spec_fork(const struct cay_spec *source)
     spec.disk_fits = true;
     for (size_t i = 0; i < spec.port_count; i++)
         spec.ports[i].created_at_ms = 0;
+    spec.ready = (struct cay_ready){0};
     return spec;
 }
 

@@ -2,6 +2,7 @@
 /* What a caller asked a sandbox to be. One unit per quantity; dialects convert. */
 #pragma once
 #include "base/str.h"
+#include "model/limits.h"
 #include "model/once.h"
 #include "model/port.h"
 
@@ -14,13 +15,22 @@ enum cay_activity {
     CAY_ACTIVE_ALL = 15,
 };
 
+/* When a sandbox counts as running. */
+struct cay_ready {
+    uint16_t port;      /* somebody listens there, inside; 0: that does not matter */
+    const char *line;   /* a line of the start command's output holds this; or NULL */
+    int64_t timeout_ms; /* later is too late */
+};
+
 struct cay_spec {
     const char *name; /* never NULL once core has seen it */
     const char *image;
     const char *runtime;    /* what the image was chosen by; or NULL */
-    struct cay_strs start;  /* argv of the start command; none when empty */
-    const char *start_text; /* as the caller wrote it, when it was one string */
-    uint32_t cpu_milli;     /* 1000 is one core */
+    struct cay_strs start;  /* argv of the start command */
+    const char *start_text; /* as the caller wrote it, when it was one string; without argv it is
+                               the image's own command that is meant */
+    struct cay_ready ready;
+    uint32_t cpu_milli; /* 1000 is one core */
     uint64_t memory_bytes;
     uint64_t disk_bytes;
     bool disk_fits; /* nobody asked for so much: it may be less where the host has less */
@@ -34,6 +44,8 @@ struct cay_spec {
     unsigned idle_when; /* bits of enum cay_activity that count */
     int64_t lease_ms;   /* it ends after so long without a call that names it; 0: never */
     struct cay_pairs env;
+    struct cay_pairs secrets;     /* as core/seal.h keeps them */
+    struct cay_pairs new_secrets; /* of the request, as they were said; never kept */
     struct cay_strs labels;
     struct cay_pairs tags;
     struct cay_port ports[CAY_MAX_PORTS]; /* that may be reached, by number */
@@ -41,15 +53,26 @@ struct cay_spec {
     const char *user;    /* NULL: the image's, or `user` */
     const char *workdir; /* NULL: the image's, or /workspace */
     const char *team_id;
+    const char *track;           /* what history keeps: "files", "workspace"; NULL: nothing */
     const char *from;            /* sandbox or snapshot whose files it begins with; or NULL */
     const char *volume;          /* that becomes its /workspace; or NULL */
     const struct cay_once *once; /* of the request, never kept; or NULL */
 };
 
+static inline bool cay_spec_has_start(const struct cay_spec *spec)
+{
+    return spec->start.count > 0 || spec->start_text;
+}
+
+static inline bool cay_spec_waits(const struct cay_spec *spec)
+{
+    return spec->ready.port > 0 || spec->ready.line;
+}
+
 /* Defaults of every field; name stays NULL. */
 struct cay_spec cay_spec_default(void);
 /* The entry of that port; NULL when it is not among them. */
 const struct cay_port *cay_spec_port(const struct cay_spec *spec, unsigned port);
-/* What a fork has of its source unless it is told otherwise: all but the name, the volume and where
- * the source's own files came from. */
+/* What a fork has of its source unless it is told otherwise: all but the name, the volume, where
+ * the source's own files came from and what it waited for. */
 struct cay_spec cay_spec_fork(const struct cay_spec *source);

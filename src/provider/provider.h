@@ -104,8 +104,9 @@ struct cay_provider_ops {
     /* All that this instance owns, or an error: never half of it. */
     int (*list)(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
                 struct cay_error *err);
-    /* Starts a command whose output and exit go to the log behind log_fd (borrowed). spec's argv,
-     * cwd, user and env are complete but for what the image adds. Returns when it runs.
+    /* Starts a command whose output and exit go to the log behind log_fd (borrowed). spec's
+     * cwd, user and env are complete but for what the image adds; without argv it is the image's
+     * own command. Returns when it runs.
      * CAY_ERR_INVALID with the field for a bad cwd or user. */
     int (*exec)(struct cay_provider *p, const char *id, const char *exec_id,
                 const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);

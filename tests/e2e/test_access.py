@@ -206,3 +206,32 @@ def test_listens_everywhere_with_keys(fresh):
     server.url = f"http://127.0.0.1:{port}"
     assert server.client().get("/sandbox").status == 401
     assert server.client(token=said(server, "key", "create")).get("/sandbox").status == 200
+
+
+def test_quota_of_commands(house):
+    client = client_of(house, "ann")
+    client.create("busy")
+    said(house, "quota", "set", "--account", "ann", "executions=2", "logBytes=10m")
+    try:
+        running = [client.post("/sandbox/busy/exec", {"command": "sleep 60", "detach": True}) for _ in range(2)]
+        assert [r.status for r in running] == [202, 202]
+
+        def refused():
+            answer = client.post("/sandbox/busy/exec", {"command": "true"})
+            assert answer.status == 429 and answer.error["code"] == "QUOTA_EXCEEDED", answer
+            return answer.error["details"]
+
+        assert refused() == {"quota": "executions", "limit": 2, "used": 2}
+        house.kill("server")
+        house.recover()
+        client.close()
+        assert refused()["used"] == 2, "a restart forgets none"
+        assert client.get("/quota").json()["quotas"]["executions"] == {"limit": 2, "used": 2}
+        first = running[0].json()["id"]
+        assert client.post(f"/sandbox/busy/exec/{first}/kill", {"signal": 9}).status == 200
+        assert client.get(f"/sandbox/busy/exec/{first}/output", follow="true").status == 200  # until it ended
+        assert client.sh("busy", "echo one") == "one\n"
+        said(house, "quota", "set", "--account", "ann", "logBytes=1")
+        assert refused()["quota"] == "logBytes"
+    finally:
+        said(house, "quota", "set", "--account", "ann")

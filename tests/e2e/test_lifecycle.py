@@ -250,8 +250,7 @@ def test_it_stops_with_its_start_command_where_asked_for(client):
     assert answer.status == 400 and answer.error["details"]["field"] == "stopWhenStartEnds", answer
 
 
-@pytest.mark.parametrize("field, value", [("track", "workspace"),
-                                          ("source", {"type": "git", "url": "https://example.org/x.git"})])
+@pytest.mark.parametrize("field, value", [("source", {"type": "git", "url": "https://example.org/x.git"})])
 def test_what_a_later_issue_brings_is_refused_by_name(client, field, value):
     """Taken and not done would be a lie."""
     answer = client.post("/sandbox", {"name": "later", field: value})

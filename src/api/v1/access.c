@@ -300,7 +300,7 @@ static int get_quota(struct cay_req *req, struct cay_resp *resp, struct cay_erro
     cay_jw_object(w, NULL);
     cay_jw_str(w, "accountId", h.id);
     cay_jw_object(w, "quotas");
-    for (int i = 0; i <= CAY_QUOTA_DISK_BYTES; i++) {
+    for (int i = 0; i < CAY_QUOTAS; i++) {
         double unit = cay_quota_unit(i);
         cay_jw_object(w, cay_quota_name(i));
         if (h.quota.at[i] == CAY_QUOTA_NONE)
@@ -328,6 +328,8 @@ static const struct cay_field quota_fields[] = {
     QUOTA(CAY_QUOTA_CPU_MILLI, "vcpus"),
     QUOTA(CAY_QUOTA_MEMORY_BYTES, "memoryBytes"),
     QUOTA(CAY_QUOTA_DISK_BYTES, "diskBytes"),
+    QUOTA(CAY_QUOTA_EXECUTIONS, "executions"),
+    QUOTA(CAY_QUOTA_LOG_BYTES, "logBytes"),
     CAY_FIELD_END,
 };
 

@@ -35,10 +35,11 @@ int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
     return cay_resp_stream(resp, 200, cay_v1_form_type(form), stream);
 }
 
-/* Two requests are the same when method, path, query and body are, byte for byte. */
-static void fingerprint(const struct cay_req *req, char out[CAY_FINGERPRINT_SIZE])
+/* Two requests are the same when method, path, query and body are, byte for byte. The key, which is
+ * kept nowhere, goes in as well: nobody can try out secrets of the body on what is kept. */
+static void fingerprint(const struct cay_req *req, const char *key, char out[CAY_FINGERPRINT_SIZE])
 {
-    const char *const parts[] = {req->method, req->path, req->query};
+    const char *const parts[] = {key, req->method, req->path, req->query};
     struct cay_sha256 s;
     uint8_t sum[32];
     cay_sha256_init(&s);
@@ -70,7 +71,7 @@ int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **ou
                               CAY_MAX_IDEMPOTENCY_KEY);
     struct cay_once *once = cay_arena_alloc(req->arena, sizeof *once);
     once->key = key;
-    fingerprint(req, once->fingerprint);
+    fingerprint(req, key, once->fingerprint);
     *out = once;
     return 0;
 }

@@ -2,7 +2,9 @@
 /* /api/v1: sandboxes, made, shown, moved and removed. */
 #include "api/auth.h"
 #include "api/v1/v1.h"
+#include "core/ticket.h"
 #include "model/limits.h"
+#include <stdlib.h>
 #include <string.h>
 
 static int answer(struct cay_req *req, struct cay_resp *resp, int status,
@@ -35,6 +37,11 @@ static int answer_once(struct cay_req *req, struct cay_resp *resp, int status,
     return 0;
 }
 
+static void name_place(struct cay_req *req, struct cay_resp *resp, const struct cay_sandbox *sb)
+{
+    cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/sandbox/%s", sb->id));
+}
+
 struct create_query {
     bool wait;
 };
@@ -44,29 +51,104 @@ static const struct cay_field create_fields[] = {
     CAY_FIELD_END,
 };
 
-static int make_named(struct cay_req *req, bool wait, struct cay_spec *spec,
-                      struct cay_sandbox *out, struct cay_error *err)
+/* ---- who must be ready first ---- */
+
+struct waiting { /* what the second half must know; the request's */
+    char id[CAY_ID_SIZE];
+    int status;
+    bool once;
+    int verdict;
+    struct cay_error err;
+};
+
+struct wait {
+    struct cay_stream base;
+    struct cay_ticket *ticket;
+    struct waiting *to;
+};
+
+static enum cay_pull pull_wait(struct cay_stream *s, struct cay_buf *out, size_t room)
 {
-    return wait ? cay_core_create(req->core, req->owner, spec, req->arena, out, err)
-                : cay_core_begin_create(req->core, req->owner, spec, req->arena, out, err);
+    struct wait *w = (struct wait *)s;
+    (void)out, (void)room;
+    if (!cay_ticket_is_over(w->ticket))
+        return CAY_PULL_WAIT;
+    w->to->verdict = cay_ticket_verdict(w->ticket, &w->to->err);
+    return CAY_PULL_END;
+}
+
+static void close_wait(struct cay_stream *s)
+{
+    cay_ticket_free(((struct wait *)s)->ticket);
+    free(s);
+}
+
+static const struct cay_stream_ops wait_ops = {.pull = pull_wait, .close = close_wait};
+
+static int answer_ready(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    const struct waiting *w = req->data;
+    struct cay_sandbox sb;
+    if (w->verdict < 0) {
+        *err = w->err;
+        return w->verdict;
+    }
+    int r = cay_core_get(req->core, req->owner, w->id, req->arena, &sb, err);
+    if (r < 0)
+        return r;
+    if (w->status == 201)
+        name_place(req, resp, &sb);
+    return w->once ? answer_once(req, resp, w->status, &sb) : answer(req, resp, w->status, &sb);
+}
+
+/* Takes the ticket. */
+static int defer(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *ticket,
+                 const struct cay_sandbox *sb, int status, bool once)
+{
+    struct waiting *to = cay_arena_alloc(req->arena, sizeof *to);
+    struct wait *w = calloc(1, sizeof *w);
+    if (!w)
+        abort();
+    cay_str_copy(to->id, sizeof to->id, sb->id);
+    to->status = status;
+    to->once = once;
+    *w = (struct wait){.base = {.ops = &wait_ops,
+                                .watch_fd = cay_ticket_fd(ticket),
+                                .is_pipe = true,
+                                .endless = true},
+                       .ticket = ticket,
+                       .to = to};
+    req->data = to;
+    return cay_resp_defer(resp, &w->base, answer_ready);
+}
+
+/* A ticket comes out when it must be ready first. */
+static int make_named(struct cay_req *req, bool wait, struct cay_spec *spec,
+                      struct cay_sandbox *out, struct cay_ticket **ticket, struct cay_error *err)
+{
+    if (wait && !cay_spec_waits(spec))
+        return cay_core_create(req->core, req->owner, spec, req->arena, out, err);
+    return cay_core_begin_create(req->core, req->owner, spec, req->arena, out, wait ? ticket : NULL,
+                                 err);
 }
 
 static int make_titled(struct cay_req *req, bool wait, struct cay_spec *spec,
-                       struct cay_sandbox *out, struct cay_error *err)
+                       struct cay_sandbox *out, struct cay_ticket **ticket, struct cay_error *err)
 {
     const char *title = spec->name;
     spec->name = cay_v1_title_name(req->arena, title, true);
-    int r = make_named(req, wait, spec, out, err);
+    int r = make_named(req, wait, spec, out, ticket, err);
     if (r == 0 || !cay_v1_title_refused(err))
         return r;
     spec->name = cay_v1_title_name(req->arena, title, false);
-    return make_named(req, wait, spec, out, err);
+    return make_named(req, wait, spec, out, ticket, err);
 }
 
 static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct create_query q = {.wait = true};
     struct cay_spec spec = cay_spec_default();
+    struct cay_ticket *ticket = NULL;
     struct cay_sandbox sb;
 
     int r = cay_req_decode_query(req, create_fields, &q, err);
@@ -74,11 +156,14 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         r = cay_v1_decode_spec(req, &spec, NULL, err);
     if (r < 0)
         return r;
-    r = (spec.name && cay_v1_titles(req) ? make_titled : make_named)(req, q.wait, &spec, &sb, err);
+    r = (spec.name && cay_v1_titles(req) ? make_titled : make_named)(req, q.wait, &spec, &sb,
+                                                                     &ticket, err);
     if (r < 0)
         return r;
     cay_str_copy(req->subject, sizeof req->subject, sb.id);
-    cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/sandbox/%s", sb.id));
+    if (ticket)
+        return defer(req, resp, ticket, &sb, 201, spec.once != NULL);
+    name_place(req, resp, &sb);
     return (spec.once ? answer_once : answer_made)(req, resp, q.wait ? 201 : 202, &sb);
 }
 
@@ -94,15 +179,18 @@ static const struct cay_field get_fields[] = {
 static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct get_query q = {0};
+    struct cay_ticket *ticket = NULL;
     struct cay_sandbox sb;
     const char *id = cay_req_param(req, "id");
     int r = cay_req_decode_query(req, get_fields, &q, err);
     if (r == 0 && q.resume)
         r = cay_auth_raise(req, CAY_SCOPE_WRITE, err);
     if (r == 0)
-        r = q.resume ? cay_core_wake(req->core, req->owner, id, req->arena, &sb, err)
+        r = q.resume ? cay_core_wake(req->core, req->owner, id, req->arena, &sb, &ticket, err)
                      : cay_core_get(req->core, req->owner, id, req->arena, &sb, err);
-    return r < 0 ? r : answer(req, resp, 200, &sb);
+    if (r < 0)
+        return r;
+    return ticket ? defer(req, resp, ticket, &sb, 200, false) : answer(req, resp, 200, &sb);
 }
 
 struct list_query {
@@ -161,9 +249,13 @@ static int list(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 
 static int start(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
+    struct cay_ticket *ticket;
     struct cay_sandbox sb;
-    int r = cay_core_start(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
-    return r < 0 ? r : answer(req, resp, 200, &sb);
+    int r = cay_core_begin_start(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb,
+                                 &ticket, err);
+    if (r < 0)
+        return r;
+    return ticket ? defer(req, resp, ticket, &sb, 200, false) : answer(req, resp, 200, &sb);
 }
 
 static int pause_it(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)

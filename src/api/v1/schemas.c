@@ -34,6 +34,7 @@ static const struct cay_schema schemas[] = {
      "[string], leaseSeconds integer, "
      "environmentVars {string}, labels [string], tags {string}, persistent boolean, "
      "user string|null, workdir string|null, teamId string|null, ports [Port], track string, "
+     "stopWhenStartEnds boolean, secrets [string], readyWhen ReadyWhen|null, "
      "volumeId string, source SourceOf|null, forkedFrom string|null, forkMethod string|null, "
      "forkMs integer|null, createdAt time, startedAt time|null, updatedAt time, "
      "stoppedAt time|null, expiresAt time|null, terminatedAt time|null, createdInMs integer, "
@@ -44,6 +45,7 @@ static const struct cay_schema schemas[] = {
     {"SandboxPage", "sandboxes [Sandbox]" PAGE},
     {"SandboxList", "sandboxes [Sandbox]"},
     {"SourceOf", "type string, id string"},
+    {"ReadyWhen", "port? integer, logLine? string, timeoutMs integer"},
     {"Termination", "kind string, exitCode? integer, signal? integer, message string|null, "
                     "peakBytes integer, cpuMs integer, txBytes integer, rxBytes integer"},
     {"StartExit", "exitCode integer, signal integer|null"},

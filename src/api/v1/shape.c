@@ -77,6 +77,21 @@ static void shape_idle(struct cay_json_writer *w, unsigned when)
     cay_jw_array_end(w);
 }
 
+static void shape_ready(struct cay_json_writer *w, const struct cay_spec *spec)
+{
+    if (!cay_spec_waits(spec)) {
+        cay_jw_null(w, "readyWhen");
+        return;
+    }
+    cay_jw_object(w, "readyWhen");
+    if (spec->ready.port)
+        cay_jw_int(w, "port", spec->ready.port);
+    else
+        cay_jw_str(w, "logLine", spec->ready.line);
+    cay_jw_int(w, "timeoutMs", spec->ready.timeout_ms);
+    cay_jw_object_end(w);
+}
+
 static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
                        const struct cay_spec *spec)
 {
@@ -109,7 +124,13 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "user", spec->user);
     cay_jw_str(w, "workdir", spec->workdir);
     cay_jw_str(w, "teamId", spec->team_id);
-    cay_jw_str(w, "track", "off");
+    cay_jw_str(w, "track", spec->track ? spec->track : "off");
+    cay_jw_bool(w, "stopWhenStartEnds", spec->stop_when_start_ends);
+    cay_jw_array(w, "secrets"); /* their names: the values are nobody's to read */
+    for (size_t i = 0; i < spec->secrets.count; i++)
+        cay_jw_str(w, NULL, spec->secrets.at[i].key);
+    cay_jw_array_end(w);
+    shape_ready(w, spec);
 }
 
 static void shape_death(struct cay_json_writer *w, const struct cay_death *death)
@@ -226,7 +247,7 @@ static void shape_links(struct cay_json_writer *w, const char *id)
 {
     static const struct {
         const char *key, *tail;
-    } links[] = {{"self", ""}, {"logs", "/logs"}, {"exec", "/exec"}};
+    } links[] = {{"self", ""}, {"logs", "/logs"}, {"exec", "/exec"}, {"files", "/files"}};
     char path[80];
     cay_jw_object(w, "links");
     for (size_t i = 0; i < CAY_COUNT(links); i++) {

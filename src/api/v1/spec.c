@@ -23,7 +23,10 @@ struct create_body {
     struct cay_pairs env, tags;
     struct cay_strs labels;
     const struct cay_json *advanced;
-    const struct cay_json *secrets, *ports, *network_policy, *ready_when;
+    struct cay_pairs secrets;
+    const struct cay_json *ports, *network_policy;
+    int64_t ready_port, ready_ms; /* 0: absent */
+    const char *ready_line;
     int64_t count; /* of forks; 0: absent */
     const struct cay_json *execution_id;
 };
@@ -49,6 +52,15 @@ static const struct cay_field source_fields[] = {
     CAY_FIELD_END,
 };
 
+static const struct cay_field ready_fields[] = {
+    CAY_FIELD_INT(BODY, ready_port, "port", .min = 1, .max = 65535),
+    CAY_FIELD_STR(BODY, ready_line, "logLine", .max_len = CAY_MAX_READY_LINE),
+    CAY_FIELD_INT(BODY, ready_ms, "timeoutMs", .min = 1, .max = CAY_MAX_READY_MS),
+    CAY_FIELD_END,
+};
+
+const char *const cay_v1_tracks[] = {"off", "files", "workspace", NULL};
+
 const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),
     CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),
@@ -73,15 +85,15 @@ const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
     CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),
     CAY_FIELD_STR(BODY, team_id, "teamId", .max_len = 1024),
-    CAY_FIELD_STR(BODY, track, "track", .max_len = 64),
+    CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),
     CAY_FIELD_SUB("source", source_fields),
     CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),
     CAY_FIELD_INT(BODY, count, "count", .min = 1, .max = CAY_MAX_FORKS),
     CAY_FIELD_ANY(BODY, execution_id, "executionId", .type = "string"),
-    CAY_FIELD_ANY(BODY, secrets, "secrets", .type = "{string}"),
+    CAY_FIELD_PAIRS(BODY, secrets, "secrets", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
     CAY_FIELD_ANY(BODY, network_policy, "networkPolicy", .type = "{any}"),
-    CAY_FIELD_ANY(BODY, ready_when, "readyWhen", .type = "{any}"),
+    CAY_FIELD_SUB("readyWhen", ready_fields),
     CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64),
     CAY_FIELD_SKIP("vm"),
     CAY_FIELD_SKIP("gpuType"),
@@ -108,25 +120,25 @@ int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error 
 
 static int refuse_later_ones(const struct create_body *body, struct cay_error *err)
 {
-    const struct {
-        const struct cay_json *value;
-        const char *field;
-    } later[] = {
-        {body->secrets, "secrets"},
-        {body->network_policy, "networkPolicy"},
-        {body->ready_when, "readyWhen"},
-        {body->execution_id, "executionId"},
-    };
-    if (body->ports && body->ports->kind != CAY_JSON_ARRAY && body->ports->kind != CAY_JSON_NULL)
-        return cay_fail_field(err, "ports", "ports must be an array of numbers");
-    int r = 0;
-    for (size_t i = 0; i < CAY_COUNT(later) && r == 0; i++)
-        r = cay_v1_refuse(later[i].value, later[i].field, err);
-    if (r == 0 && body->track && strcmp(body->track, "off") != 0) {
-        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "track is not available yet");
-        cay_str_copy(err->field, sizeof err->field, "track");
-    }
-    return r;
+    int r = cay_v1_refuse(body->network_policy, "networkPolicy", err);
+    return r < 0 ? r : cay_v1_refuse(body->execution_id, "executionId", err);
+}
+
+static int set_ready(const struct create_body *body, bool fork, struct cay_spec *spec,
+                     struct cay_error *err)
+{
+    bool named = body->ready_port || body->ready_line;
+    if (!named && !body->ready_ms)
+        return 0;
+    if (fork)
+        return cay_fail_field(err, "readyWhen", "a fork waits for nothing: it goes on");
+    if (!named)
+        return cay_fail_field(err, "readyWhen", "readyWhen names a port or a logLine");
+    spec->ready =
+        (struct cay_ready){.port = (uint16_t)body->ready_port,
+                           .line = body->ready_line,
+                           .timeout_ms = body->ready_ms ? body->ready_ms : CAY_DEFAULT_READY_MS};
+    return 0;
 }
 
 static int push_all(struct cay_arena *a, const struct cay_json *list, const char *field,
@@ -260,10 +272,8 @@ static int set_start(struct cay_arena *a, const struct create_body *body, struct
         return 0;
     int r =
         cay_v1_decode_command(a, body->start, "startCommand", &spec->start, &spec->start_text, err);
-    if (r == 0 && spec->start_text && strcmp(spec->start_text, "image") == 0) {
-        r = cay_fail(err, CAY_ERR_UNSUPPORTED, "the image's own command is not available yet");
-        cay_str_copy(err->field, sizeof err->field, "startCommand");
-    }
+    if (r == 0 && spec->start_text && strcmp(spec->start_text, "image") == 0)
+        spec->start.count = 0; /* the image's own */
     return r;
 }
 
@@ -307,6 +317,7 @@ static struct create_body body_of(const struct cay_spec *spec)
         .user = spec->user,
         .workdir = spec->workdir,
         .team_id = spec->team_id,
+        .track = spec->track,
         .idle_when.at = absent,
         CAY_V1_NO_TIMES,
     };
@@ -368,6 +379,8 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     if (!spec->workdir)
         spec->workdir = cay_json_get_str(body->advanced, "workdir", NULL);
     spec->team_id = body->team_id;
+    spec->track = body->track;
+    spec->new_secrets = body->secrets;
 }
 
 static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
@@ -392,6 +405,8 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
         r = set_start(a, body, spec, err);
     if (r == 0)
         r = cay_v1_decode_ports(a, body->ports, spec->ports, &spec->port_count, err);
+    if (r == 0)
+        r = set_ready(body, fork, spec, err);
     if (r == 0 && body->idle_when.at != absent)
         r = cay_v1_idle_when(&body->idle_when, &spec->idle_when, err);
     if (r == 0)

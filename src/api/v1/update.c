@@ -2,6 +2,7 @@
 /* /api/v1: changing a sandbox that is there, and giving it more time. */
 #include "api/v1/v1.h"
 #include "model/limits.h"
+#include <string.h>
 
 struct update_body {
     const char *name, *memory_limit;
@@ -10,7 +11,8 @@ struct update_body {
     double cpu_cores, memory_gb, disk_gb; /* 0: absent */
     int64_t timeout_minutes, timeout_ms;  /* -1: absent, as with all below */
     int64_t idle_minutes, idle_ms, lease_seconds;
-    const struct cay_json *ports, *network_policy;
+    const struct cay_json *secrets, *ports, *network_policy;
+    const char *track;
 };
 
 #define BODY struct update_body
@@ -36,7 +38,9 @@ static const struct cay_field update_fields[] = {
     SIZES,
     CAY_V1_TIMEOUT_FIELDS(BODY),
     CAY_V1_LEASE_FIELDS(BODY),
+    CAY_FIELD_ANY(BODY, secrets, "secrets", .type = "{any}"),
     CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
+    CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),
     CAY_FIELD_ANY(BODY, network_policy, "networkPolicy", .type = "{any}"),
     CAY_FIELD_END,
 };
@@ -48,6 +52,7 @@ struct values {
     int64_t timeout_ms, idle_ms, lease_ms;
     unsigned idle_when;
     struct cay_port ports[CAY_MAX_PORTS];
+    struct cay_pairs secrets;
 };
 
 static int set_sizes(const struct update_body *body, struct values *v, struct cay_change *out,
@@ -66,6 +71,26 @@ static int set_sizes(const struct update_body *body, struct values *v, struct ca
     out->memory_bytes = &v->memory_bytes;
     v->memory_bytes = cay_v1_bytes(body->memory_gb, CAY_V1_GIB);
     return body->memory_gb > 0 ? 0 : cay_v1_parse_memory(body->memory_limit, &v->memory_bytes, err);
+}
+
+/* A name with null is a secret that goes. */
+static int set_secrets(struct cay_arena *a, const struct update_body *body, struct values *v,
+                       struct cay_change *out, struct cay_error *err)
+{
+    const struct cay_json *all = body->secrets;
+    if (!all || all->kind == CAY_JSON_NULL)
+        return 0;
+    if (all->kind != CAY_JSON_OBJECT)
+        return cay_fail_field(err, "secrets", "secrets must be an object of strings");
+    for (const struct cay_json *one = all->first; one; one = one->next) {
+        if (one->kind != CAY_JSON_STRING && one->kind != CAY_JSON_NULL)
+            return cay_fail_field(err, "secrets", "a secret is a string, or null to remove it");
+        if (one->kind == CAY_JSON_STRING && strlen(one->text) != one->len)
+            return cay_fail_field(err, "secrets", "a secret may not hold NUL");
+        cay_pairs_push(a, &v->secrets, one->key, one->kind == CAY_JSON_NULL ? NULL : one->text);
+    }
+    out->secrets = &v->secrets;
+    return 0;
 }
 
 static void set_times(const struct update_body *body, struct values *v, struct cay_change *out)
@@ -96,6 +121,8 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         change.ports = values.ports;
     }
     if (r == 0)
+        r = set_secrets(req->arena, &body, &values, &change, err);
+    if (r == 0)
         r = cay_v1_refuse(body.network_policy, "networkPolicy", err);
     if (r == 0)
         r = set_sizes(&body, &values, &change, err);
@@ -107,6 +134,7 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         return r;
     set_times(&body, &values, &change);
     change.name = body.name;
+    change.track = body.track;
     change.labels = body.labels.at == no_strs ? NULL : &body.labels;
     change.tags = body.tags.at == no_pairs ? NULL : &body.tags;
     change.env = body.env.at == no_pairs ? NULL : &body.env;

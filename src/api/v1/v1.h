@@ -77,6 +77,7 @@ int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struc
 /* ISO-8601 in UTC, with or without milliseconds. */
 int cay_v1_moment(struct cay_arena *a, const char *text, const char *field, int64_t *out,
                   struct cay_error *err);
+extern const char *const cay_v1_tracks[]; /* off, files, workspace */
 /* Known, and not to be had yet: refused unless it is absent or says nothing. */
 int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err);
 

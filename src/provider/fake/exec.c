@@ -18,6 +18,8 @@ int cay_fake_exec(struct cay_provider *p, const char *id, const char *exec_id,
         return r;
     if (spec->user && strcmp(spec->user, "nobody-here") == 0)
         return cay_fail_field(err, "user", "no user %s in this sandbox", spec->user);
+    if (spec->argv.count == 0)
+        return cay_fail_field(err, "command", "the image has no command of its own");
     if (strcmp(spec->argv.at[0], "sleep") != 0) {
         cay_fake_run(b, spec, log_fd);
         return 0;
@@ -102,6 +104,17 @@ int cay_fake_resize(struct cay_provider *p, const char *id, const char *exec_id,
 }
 
 /* Small enough for the pipe, so that nobody need read it meanwhile. */
+/* Everything is there, but for one user and one directory. */
+static void say_stat(const struct cay_file_request *rq, int out_fd)
+{
+    struct cay_file_reply reply = {.version = CAY_FILE_VERSION};
+    if (rq->user && strcmp(rq->user, "nobody-here") == 0)
+        reply.code = CAY_FILE_NO_USER;
+    else if (strncmp(rq->path, "/nowhere/", 9) == 0)
+        reply.code = CAY_FILE_NOT_FOUND;
+    (void)!write(out_fd, &reply, sizeof reply); /* a pipe of its own: it fits */
+}
+
 int cay_fake_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
                   const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err)
 {
@@ -114,6 +127,8 @@ int cay_fake_file(struct cay_provider *p, const char *id, const struct cay_file_
         r = cay_fake_awake(f, id, &b, err);
     if (r == 0 && f->file_says_len > 0)
         (void)!write(pipes->out, f->file_says, f->file_says_len);
+    else if (r == 0 && rq->op == CAY_FILE_STAT && cay_str_ends(rq->path, "/."))
+        say_stat(rq, pipes->out);
     return r;
 }
 

@@ -13,8 +13,8 @@
 struct cay_pid1 {
     char id[CAY_ID_SIZE];
     char user[64], workdir[256];
-    char *env; /* env_count × "K=V\0" */
-    uint32_t env_count, env_len;
+    char *strings; /* argv of the image's own command, then env_count × "K=V\0" */
+    uint32_t argc, argv_len, env_count, env_len;
     int idle[8];
     int idle_count;
     struct cay_pid1 *next;

@@ -53,7 +53,8 @@ void cay_pid1_learn(struct cay_native *n, const char *id, const void *data, size
     if (len < sizeof head)
         return;
     memcpy(&head, data, sizeof head);
-    if (head.env_len > len - sizeof head)
+    uint64_t strings_len = (uint64_t)head.argv_len + head.env_len;
+    if (strings_len > len - sizeof head)
         return;
     pthread_mutex_lock(&n->lock);
     struct cay_pid1 **at = slot(n, id), *p = *at;
@@ -63,12 +64,14 @@ void cay_pid1_learn(struct cay_native *n, const char *id, const void *data, size
             abort();
         cay_str_copy(p->id, sizeof p->id, id);
     }
-    free(p->env);
-    p->env = malloc(head.env_len + 1);
-    if (!p->env)
+    free(p->strings);
+    p->strings = malloc(strings_len + 1);
+    if (!p->strings)
         abort();
-    memcpy(p->env, (const char *)data + sizeof head, head.env_len);
-    p->env[head.env_len] = 0;
+    memcpy(p->strings, (const char *)data + sizeof head, strings_len);
+    p->strings[strings_len] = 0;
+    p->argc = head.argc;
+    p->argv_len = head.argv_len;
     p->env_count = head.env_count;
     p->env_len = head.env_len;
     cay_str_copy(p->user, sizeof p->user, head.user);
@@ -84,7 +87,7 @@ static void forget_at(struct cay_native *n, struct cay_pid1 **at)
         return;
     *at = p->next;
     drop_idle(n, p);
-    free(p->env);
+    free(p->strings);
     free(p);
 }
 
@@ -105,8 +108,8 @@ void cay_pid1_forget_all(struct cay_native *n)
 static void copy_known(struct cay_arena *a, const struct cay_pid1 *p, struct cay_pid1 *out)
 {
     *out = *p;
-    out->env = cay_arena_alloc(a, p->env_len + 1);
-    memcpy(out->env, p->env, p->env_len);
+    out->strings = cay_arena_alloc(a, p->argv_len + p->env_len + 1);
+    memcpy(out->strings, p->strings, p->argv_len + p->env_len);
 }
 
 static bool take_idle(struct cay_native *n, const char *id, struct cay_arena *a,
@@ -305,6 +308,10 @@ static int call(struct cay_native *n, const char *id, struct call *c,
         c->strings.len = 0;
         if (fill)
             fill(c, &p, arg);
+        if (c->head.op == CAY_INIT_EXEC && c->head.argc == 0) {
+            give_back(n, id, &sock);
+            return cay_fail_field(err, "command", "the image has no command of its own");
+        }
         r = send_call(sock, c, err);
         if (r == CAY_ERR_UNAVAILABLE && tries < (int)CAY_COUNT(p.idle) + 1)
             continue;
@@ -342,12 +349,15 @@ static void fill_exec(struct call *c, const struct cay_pid1 *p, const void *arg)
 
     add_string(b, spec->user ? spec->user : p->user);
     add_string(b, spec->cwd ? spec->cwd : p->workdir);
-    c->head.argc = (uint32_t)spec->argv.count;
+    bool own = spec->argv.count == 0; /* the image's */
+    c->head.argc = own ? p->argc : (uint32_t)spec->argv.count;
+    if (own)
+        cay_buf_add(b, p->strings, p->argv_len);
     for (size_t i = 0; i < spec->argv.count; i++)
         add_string(b, spec->argv.at[i]);
     c->head.envc = 0;
-    const char *at = p->env;
-    for (uint32_t i = 0; i < p->env_count && at < p->env + p->env_len; i++, at += strlen(at) + 1) {
+    const char *at = p->strings + p->argv_len, *end = at + p->env_len;
+    for (uint32_t i = 0; i < p->env_count && at < end; i++, at += strlen(at) + 1) {
         if (has_key(&spec->env, at))
             continue;
         add_string(b, at);

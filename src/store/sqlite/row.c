@@ -44,6 +44,15 @@ static void put_ports(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_array_end(w);
 }
 
+static void put_ready(struct cay_json_writer *w, const struct cay_ready *ready)
+{
+    cay_jw_object(w, "ready_when");
+    cay_jw_int(w, "port", ready->port);
+    cay_jw_str(w, "log_line", ready->line);
+    cay_jw_int(w, "timeout_ms", ready->timeout_ms);
+    cay_jw_object_end(w);
+}
+
 static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
 {
     cay_jw_object(w, "config");
@@ -64,13 +73,16 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_int(w, "idle_ms", spec->idle_ms);
     cay_jw_int(w, "idle_when", spec->idle_when);
     cay_jw_int(w, "lease_ms", spec->lease_ms);
+    put_ready(w, &spec->ready);
     put_pairs(w, "env", &spec->env);
+    put_pairs(w, "secrets", &spec->secrets);
     put_strs(w, "labels", &spec->labels);
     put_pairs(w, "tags", &spec->tags);
     put_ports(w, spec);
     cay_jw_str(w, "user", spec->user);
     cay_jw_str(w, "workdir", spec->workdir);
     cay_jw_str(w, "team_id", spec->team_id);
+    cay_jw_str(w, "track", spec->track);
     cay_jw_str(w, "from", spec->from);
     cay_jw_str(w, "volume", spec->volume);
     cay_jw_object_end(w);
@@ -227,6 +239,14 @@ static void read_ports(struct cursor *c, struct cay_spec *spec)
     }
 }
 
+static void read_ready(struct cursor *c, struct cay_ready *ready)
+{
+    struct cursor in = into(c, "ready_when");
+    ready->port = (uint16_t)pick_int(&in, "port", NULL);
+    ready->line = pick_str(&in, "log_line");
+    ready->timeout_ms = pick_int(&in, "timeout_ms", NULL);
+}
+
 static void read_spec(struct cursor *c, struct cay_spec *spec)
 {
     spec->name = pick_str(c, "name");
@@ -246,13 +266,16 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
     spec->idle_ms = pick_int(c, "idle_ms", NULL);
     spec->idle_when = (unsigned)pick_int(c, "idle_when", NULL);
     spec->lease_ms = pick_int(c, "lease_ms", NULL);
+    read_ready(c, &spec->ready);
     spec->env = pick_pairs(c, "env");
+    spec->secrets = pick_pairs(c, "secrets");
     spec->labels = pick_strs(c, "labels");
     spec->tags = pick_pairs(c, "tags");
     read_ports(c, spec);
     spec->user = pick_str(c, "user");
     spec->workdir = pick_str(c, "workdir");
     spec->team_id = pick_str(c, "team_id");
+    spec->track = pick_str(c, "track");
     spec->from = pick_str(c, "from");
     spec->volume = pick_str(c, "volume");
 }

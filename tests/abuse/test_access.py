@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may not come in, and that all of them hear the same."""
+import base64
+import json
+import subprocess
+import time
+
+import pytest
+
+from harness.server import CAY, Server
+from harness.wait import stretch, until
+
+
+def said(server, *args):
+    done = subprocess.run([CAY, args[0], "--data", server.data, *args[1:]], capture_output=True, text=True, timeout=stretch(30))
+    assert done.returncode == 0, done
+    return done.stdout.strip()
+
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+@pytest.fixture(scope="module")
+def house():
+    server = Server("--auth", "keys").start()
+    for name in ("ann", "gone"):
+        said(server, "account", "create", name)
+    ann = server.client(token=said(server, "key", "create", "--account", "ann"))
+    box, other = ann.create("box", memoryGB=0.25), ann.create("other", memoryGB=0.25)
+    yield server, ann, box, other
+    for sandbox in (box, other):
+        assert ann.delete(f"/sandbox/{sandbox['id']}").status == 200
+    ann.close()
+    server.close()
+
+
+def test_tokens_that_open_nothing(house):
+    """A-21: status, code and text are one and the same."""
+    server, ann, box, _ = house
+    revoked = said(server, "key", "create", "--account", "ann", "--name", "revoked")
+    keys = json.loads(said(server, "key", "ls", "--account", "ann", "--json"))["keys"]
+    said(server, "key", "rm", "--account", "ann", next(k["id"] for k in keys if k["name"] == "revoked"))
+    of_gone = said(server, "key", "create", "--account", "gone")
+    said(server, "account", "rm", "gone")
+    own = ann.post(f"/sandbox/{box['id']}/auth").json()["token"]
+    unsigned = f"{part({'alg': 'none'})}.{part({'sub': 'ann', 'exp': int(time.time()) + 600})}."
+    headers = {"none": None, "empty": "", "no token": "Bearer ", "Basic": "Basic YW5uOng=", "no scheme": ann.token,
+               "a key nobody has": f"Bearer cay_{'0' * 64}", "half a key": f"Bearer {ann.token[:-1]}", "revoked": f"Bearer {revoked}",
+               "of a deleted account": f"Bearer {of_gone}", "unsigned JWT": f"Bearer {unsigned}", "long": "Bearer " + "x" * 9000,
+               "a sandbox's, changed": f"Bearer {own[:-1]}{'0' if own[-1] != '0' else '1'}", "two": f"Bearer {ann.token}, Bearer x"}
+    client, seen = server.client(), set()
+    for what, value in headers.items():
+        for method, path in (("GET", "/sandbox"), ("GET", f"/sandbox/{box['id']}"), ("POST", f"/sandbox/{box['id']}/exec")):
+            answer = client.request(method, path, {} if method == "POST" else None, headers={"Authorization": value} if value is not None else {})
+            assert (answer.status, answer.error["code"]) == (401, "UNAUTHORIZED"), (what, answer)
+            seen.add(answer.error["message"])
+    assert seen == {"a valid token is needed"}
+
+
+def test_a_sandboxs_token_opens_that_one_only(house):
+    """A-24"""
+    server, ann, box, other = house
+    client = server.client(token=ann.post(f"/sandbox/{box['id']}/auth").json()["token"])
+    assert client.get(f"/sandbox/{box['id']}").status == 200
+    for method, path in (("GET", f"/sandbox/{other['id']}"), ("POST", f"/sandbox/{other['id']}/exec"), ("GET", "/account/keys"),
+                         ("POST", "/account/keys"), ("POST", "/sandbox"), ("DELETE", f"/sandbox/{box['id']}"), ("GET", "/audit"),
+                         ("PATCH", f"/sandbox/{box['id']}"), ("POST", f"/sandbox/{box['id']}/auth"), ("POST", f"/sandbox/{box['id']}/fork")):
+        answer = client.request(method, path, None if method == "GET" else {"command": "true"})
+        assert (answer.status, answer.error["code"]) == (403, "FORBIDDEN"), (method, path, answer)
+
+
+def test_a_token_in_the_query_is_none(house):
+    """A-25: refused, and in no log."""
+    server, ann, box, _ = house
+    client = server.client()
+    for name in ("token", "access_token", "api_key", "key", "Authorization"):
+        answer = client.request("GET", f"/sandbox/{box['id']}?{name}={ann.token}")
+        assert (answer.status, answer.error["code"]) == (401, "UNAUTHORIZED"), answer
+    until(lambda: server.log(10_000).count('"status":401') >= 5, "it is logged")
+    assert ann.token not in server.log(10_000)
