@@ -73,6 +73,8 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
     if (r == 0)
         r = cay_image_parse(&a, text, &image, &err);
     if (r == 0)
+        cay_image_name_trust(&a, &d->engine.trust, &image);
+    if (r == 0)
         r = cay_connect_pid1(d, box->record.entry.id, &fd, &err);
     if (r < 0 && box->record.intent != CAY_INTENT_NONE) /* it is on its way down */
         r = cay_fail_as(&err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");

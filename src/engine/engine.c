@@ -132,6 +132,8 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
     if (r == 0 && !no_disk)
         r = cay_disk_open(&e->disk, e->engine_fd, &e->files_fd, err);
     if (r == 0)
+        r = cay_trust_read(cfg->trust_ca, &e->trust, err);
+    if (r == 0)
         r = cay_berth_open_ids(&e->ids_fd, err);
     if (r == 0)
         r = load("cay-init", &e->init_fd, err);

@@ -7,6 +7,7 @@
 #include "engine/cgroup.h"
 #include "engine/disk.h"
 #include "engine/seccomp.h"
+#include "engine/trust.h"
 #include "model/config.h"
 
 struct cay_engine {
@@ -24,6 +25,7 @@ struct cay_engine {
     struct cay_disk disk;
     struct sock_fprog seccomp;
     struct cay_cgroups cgroups;
+    struct cay_trust trust;
 };
 
 /* Made and removed at every start, to prove that this host can. */

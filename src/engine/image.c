@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/id.h"
 #include "base/path.h"
+#include "engine/trust.h"
 #include "model/limits.h"
 #include "model/network.h"
 #include <errno.h>
@@ -13,7 +14,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define FIT_VERSION "2"     /* raised when what a fitting layer holds changes */
+#define BUNDLE "etc/ssl/certs/ca-certificates.crt"
+/* Node begins 30 ms later when it has to read a whole bundle: it gets what others lack. */
+#define EXTRA "etc/ssl/certs/cay-extra.crt"
+#define FIT_VERSION "3"     /* raised when what a fitting layer holds changes */
 #define LAYER_PATH 14       /* of each in the list that the mount takes */
 #define MAX_LAYERS_LEN 3800 /* the list and the other options are one page */
 #define USER_ID 1000
@@ -104,7 +108,7 @@ static int open_in(int root, const char *path, int flags)
 /* The file as the image has it: from the topmost layer that has one. Hostile content is only
  * copied; a link in it cannot lead out of the layer. */
 static const char *read_from_layers(int images_fd, const struct cay_image *image, const char *path,
-                                    struct cay_arena *a)
+                                    size_t max, struct cay_arena *a)
 {
     for (size_t i = 0; i < image->layers.count; i++) {
         char name[80];
@@ -113,7 +117,7 @@ static const char *read_from_layers(int images_fd, const struct cay_image *image
         CAY_AUTO_FD int root =
             openat(images_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         CAY_AUTO_FD int fd = root < 0 ? -1 : open_in(root, path, O_RDONLY | O_NONBLOCK);
-        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > CAY_MAX_IMAGE_TEXT)
+        if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (size_t)st.st_size > max)
             continue;
         char *text = cay_arena_alloc(a, (size_t)st.st_size + 1);
         ssize_t n = read(fd, text, (size_t)st.st_size);
@@ -150,6 +154,8 @@ static const struct {
 } fit_dirs[] = {
     {"dev", 0755, 0},
     {"etc", 0755, 0},
+    {"etc/ssl", 0755, 0},
+    {"etc/ssl/certs", 0755, 0},
     {"home", 0755, 0},
     {"home/user", 0755, USER_ID},
     {"proc", 0555, 0},
@@ -159,8 +165,20 @@ static const struct {
     {"workspace", 0755, USER_ID},
 };
 
-static int fill_fit(int dir, int images_fd, const struct cay_image *image, struct cay_arena *a,
-                    struct cay_error *err)
+static int fill_trust(int dir, int images_fd, const struct cay_image *image,
+                      const struct cay_trust *trust, struct cay_arena *a, struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf all = {0}, extra = {0};
+    const char *own = read_from_layers(images_fd, image, BUNDLE, CAY_MAX_TRUST, a);
+    cay_trust_join(trust, own, &all, &extra);
+    if (!extra.len)
+        return 0; /* nobody believes anybody */
+    int r = cay_path_replace(dir, BUNDLE, all.data, all.len, 0644, err);
+    return r < 0 ? r : cay_path_replace(dir, EXTRA, extra.data, extra.len, 0644, err);
+}
+
+static int fill_fit(int dir, int images_fd, const struct cay_image *image,
+                    const struct cay_trust *trust, struct cay_arena *a, struct cay_error *err)
 {
     for (size_t i = 0; i < CAY_COUNT(fit_dirs); i++)
         if (mkdirat(dir, fit_dirs[i].path, 0755) < 0 ||
@@ -168,8 +186,8 @@ static int fill_fit(int dir, int images_fd, const struct cay_image *image, struc
             fchmodat(dir, fit_dirs[i].path, fit_dirs[i].mode, 0) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s of a fitting layer",
                                   fit_dirs[i].path);
-    const char *passwd = read_from_layers(images_fd, image, "etc/passwd", a);
-    const char *group = read_from_layers(images_fd, image, "etc/group", a);
+    const char *passwd = read_from_layers(images_fd, image, "etc/passwd", CAY_MAX_IMAGE_TEXT, a);
+    const char *group = read_from_layers(images_fd, image, "etc/group", CAY_MAX_IMAGE_TEXT, a);
     int r =
         write_text(dir, "etc/passwd", *passwd ? passwd : "root:x:0:0:root:/root:/bin/sh\n",
                    has_line(passwd, "user:") ? "" : "user:x:1000:1000::/home/user:/bin/sh\n", err);
@@ -180,14 +198,30 @@ static int fill_fit(int dir, int images_fd, const struct cay_image *image, struc
         r = write_text(dir, "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n", "", err);
     if (r == 0)
         r = write_text(dir, "etc/resolv.conf", "nameserver " CAY_NET_RESOLVER "\n", "", err);
-    return r;
+    return r < 0 ? r : fill_trust(dir, images_fd, image, trust, a, err);
+}
+
+void cay_image_name_trust(struct cay_arena *a, const struct cay_trust *trust,
+                          struct cay_image *image)
+{
+    static const char *const names[] = {"SSL_CERT_FILE=/" BUNDLE,  "CURL_CA_BUNDLE=/" BUNDLE,
+                                        "GIT_SSL_CAINFO=/" BUNDLE, "REQUESTS_CA_BUNDLE=/" BUNDLE,
+                                        "PIP_CERT=/" BUNDLE,       "NODE_EXTRA_CA_CERTS=/" EXTRA};
+    for (size_t i = 0; *trust->text && i < CAY_COUNT(names); i++) {
+        bool set = false;
+        for (size_t j = 0; j < image->env.count && !set; j++)
+            set = strncmp(image->env.at[j], names[i], strcspn(names[i], "=") + 1) == 0;
+        if (!set)
+            cay_strs_push(a, &image->env, names[i]);
+    }
 }
 
 /* Made beside and renamed into place: whoever comes second finds a whole one. */
-static int ensure_fit(int images_fd, const struct cay_image *image, struct cay_arena *a,
-                      struct cay_error *err)
+int cay_image_fit(int images_fd, const struct cay_trust *trust, struct cay_arena *a,
+                  struct cay_image *image, struct cay_error *err)
 {
     char suffix[9], temp[160], path[128];
+    image->fit = cay_arena_printf(a, "%s-%s", image->fit, trust->mark);
     snprintf(path, sizeof path, "fits/%s", image->fit);
     if (faccessat(images_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -198,7 +232,7 @@ static int ensure_fit(int images_fd, const struct cay_image *image, struct cay_a
     CAY_AUTO_FD int dir = -1;
     int r = cay_path_open_dir(images_fd, temp, 0755, &dir, err);
     if (r == 0)
-        r = fill_fit(dir, images_fd, image, a, err);
+        r = fill_fit(dir, images_fd, image, trust, a, err);
     if (r == 0 && renameat(images_fd, temp, images_fd, path) < 0 && errno != ENOTEMPTY &&
         errno != EEXIST)
         r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot place a fitting layer");
@@ -218,8 +252,6 @@ int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct 
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s", name);
     if (r == 0)
         r = cay_image_parse(a, text, out, err);
-    if (r == 0)
-        r = ensure_fit(images_fd, out, a, err);
     if (r == 0)
         *text_out = text;
     return r;

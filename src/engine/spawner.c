@@ -139,6 +139,8 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     const struct cay_engine_request *rq = &m->job->request;
     int r = find_image(m, &a, &image, err);
     if (r == 0)
+        r = cay_image_fit(m->engine->images_fd, &m->engine->trust, &a, &image, err);
+    if (r == 0)
         r = make_dirs(m->dir, has_files(m->job), err);
     if (r == 0)
         r = open_listener(m->dir, &listener, err);

@@ -20,6 +20,7 @@ struct cay_config {
     const char *egress_allow;    /* guarded nets that sandboxes may reach all the same; or NULL */
     const char *egress_proxy;    /* that their connections go through; or NULL */
     const char *egress_no_proxy; /* but for these */
+    const char *trust_ca;        /* authorities that sandboxes believe; NULL: the host's */
     const char *resolv_conf;     /* whom names are asked of; NULL: /etc/resolv.conf */
     int64_t rate_limit;          /* requests; 0 is off */
     int64_t rate_seconds;

@@ -166,6 +166,8 @@
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
 #define CAY_HISTORY_MS 30000                     /* that a look at the workspace may take */
 
+#define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */
+
 /* records */
 #define CAY_AUDIT_DAYS 90
 #define CAY_AUDIT_SYNC_MS 200
