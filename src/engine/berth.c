@@ -89,6 +89,8 @@ static int make_net(struct cay_berth *b, struct cay_error *err)
     int r = cay_network_open(err);
     if (r < 0)
         return r;
+    /* a host that has none of its own may have switched it off for all */
+    (void)write_file("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
     b->closed = cay_network_catch(&closed) < 0; /* it can be lived in without a way out */
     if (b->closed && !told)
         cay_log_error(&closed, "sandboxes have no way out to the network");

@@ -139,6 +139,7 @@
 #define CAY_NET_BURST 1000                  /* and so many at once after a quiet time */
 #define CAY_NET_DNS_RATE 100                /* questions of one sandbox in a second */
 #define CAY_NET_DNS_BURST 500
+#define CAY_NET_REST_MS 50           /* nothing is taken for so long once it had more */
 #define CAY_NET_DNS_WAITING 64       /* of one sandbox that wait for an answer */
 #define CAY_NET_DNS_SESSIONS 64      /* that it asks by TCP */
 #define CAY_NET_DNS_SESSION_MS 30000 /* how long one of these lasts */

@@ -74,6 +74,11 @@ static size_t shape(struct cay_way *w, const struct cay_dns_query *q,
     return cay_dns_reply_write(q, &reply, out, cap);
 }
 
+static bool may_ask(struct cay_way *w)
+{
+    return cay_bucket_take(&w->ask_rate, CAY_NET_DNS_RATE, CAY_NET_DNS_BURST, cay_clock_mono_ms());
+}
+
 /* The code to answer with, -1: nothing is answered, -2: somebody has to be asked. */
 static int judge(struct cay_way *w, const void *msg, size_t len, struct cay_dns_query *q)
 {
@@ -81,10 +86,6 @@ static int judge(struct cay_way *w, const void *msg, size_t len, struct cay_dns_
     if (code != CAY_DNS_OK)
         return code;
     cay_metric_add(&cay_net_asked, 1);
-    if (!cay_bucket_take(&w->ask_rate, CAY_NET_DNS_RATE, CAY_NET_DNS_BURST, cay_clock_mono_ms())) {
-        cay_metric_add(&cay_net_not_answered, 1);
-        return CAY_DNS_REFUSED;
-    }
     enum cay_verdict v = cay_policy_name(&w->policy, q->name, 0);
     if (v != CAY_NET_ALLOWED) {
         (void)cay_way_wish(w, q->name, &(struct cay_address){0}, v);
@@ -185,8 +186,15 @@ void cay_way_asked(struct cay_watch *dns, uint32_t events)
     (void)events;
     for (int i = 0; i < MESSAGES; i++) {
         struct cay_question q = {.way = w};
-        if ((len = receive(dns->fd, msg, sizeof msg, &q)) == 0)
+        if (!may_ask(w)) {
+            cay_loop_unwatch(w->egress->loop, dns);
+            cay_deadline_set(&w->egress->dns_resting, &w->dns_rests);
+            return; /* what comes meanwhile waits, and then is lost */
+        }
+        if ((len = receive(dns->fd, msg, sizeof msg, &q)) == 0) {
+            cay_bucket_return(&w->ask_rate);
             return;
+        }
         int code = judge(w, msg, len, &q.query);
         if (code == -2 && w->question_count >= CAY_NET_DNS_WAITING)
             code = CAY_DNS_FAILED;
@@ -237,6 +245,8 @@ static void found_for_session(struct cay_lookup *l, const struct cay_dns_found *
 static void work_off(struct cay_session *s, size_t len)
 {
     int code = judge(s->way, s->bytes + 2, len, &s->query);
+    if (!may_ask(s->way))
+        code = -1;
     s->len -= len + 2;
     memmove(s->bytes, s->bytes + 2 + len, s->len);
     if (code == -2) {
@@ -322,7 +332,14 @@ void cay_way_hush(struct cay_way *w)
         end_session(w->sessions);
 }
 
+static void rested(struct cay_deadline *t)
+{
+    struct cay_way *w = (struct cay_way *)((char *)t - offsetof(struct cay_way, dns_rests));
+    (void)cay_loop_watch(w->egress->loop, &w->dns, EPOLLIN); /* it could be before */
+}
+
 void cay_ask_init(struct cay_egress *e)
 {
+    cay_deadlines_init(e->loop, &e->dns_resting, CAY_NET_REST_MS, rested);
     cay_deadlines_init(e->loop, &e->asking, CAY_NET_DNS_SESSION_MS, session_late);
 }

@@ -333,10 +333,6 @@ static void take(struct cay_way *w, int *fd)
     if (getsockname(*fd, (struct sockaddr *)&wanted, &len) < 0 || wanted.sin6_family != AF_INET6)
         return;
     struct cay_address to = {wanted.sin6_addr, ntohs(wanted.sin6_port)};
-    if (!cay_bucket_take(&w->connect_rate, CAY_NET_RATE, CAY_NET_BURST, cay_clock_mono_ms())) {
-        cay_metric_add(&cay_net_refused, 1);
-        return;
-    }
     if (to.port == CAY_NET_DNS_PORT) {
         cay_way_session(w, cay_take_fd(fd));
         return;
@@ -371,11 +367,18 @@ void cay_way_accept(struct cay_watch *tcp, uint32_t events)
     struct cay_way *w = (struct cay_way *)((char *)tcp - offsetof(struct cay_way, tcp));
     (void)events;
     for (int i = 0; i < ACCEPTS && w->attached; i++) {
+        if (!cay_bucket_take(&w->connect_rate, CAY_NET_RATE, CAY_NET_BURST, cay_clock_mono_ms())) {
+            cay_loop_unwatch(w->egress->loop, tcp);
+            cay_deadline_set(&w->egress->tcp_resting, &w->tcp_rests);
+            return; /* what comes meanwhile waits, and makes who sends it wait */
+        }
         int fd = accept4(tcp->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE))
             refuse_one(w->egress, tcp->fd);
-        if (fd < 0)
+        if (fd < 0) {
+            cay_bucket_return(&w->connect_rate);
             return;
+        }
         take(w, &fd);
         cay_socket_reset(&fd); /* what was not taken is refused */
     }
@@ -386,8 +389,15 @@ static void too_late(struct cay_deadline *t)
     failed(of_timer(t));
 }
 
+static void rested(struct cay_deadline *t)
+{
+    struct cay_way *w = (struct cay_way *)((char *)t - offsetof(struct cay_way, tcp_rests));
+    (void)cay_loop_watch(w->egress->loop, &w->tcp, EPOLLIN); /* it could be before */
+}
+
 void cay_connect_init(struct cay_egress *e)
 {
+    cay_deadlines_init(e->loop, &e->tcp_resting, CAY_NET_REST_MS, rested);
     cay_deadlines_init(e->loop, &e->dialling, CAY_NET_DIAL_MS, too_late);
     cay_deadlines_init(e->loop, &e->claiming, CAY_NET_CLAIM_MS, too_late);
 }

@@ -20,6 +20,11 @@ bool cay_bucket_take(struct cay_bucket *b, int64_t rate, int64_t burst, int64_t 
     return true;
 }
 
+void cay_bucket_return(struct cay_bucket *b)
+{
+    b->left += 1000;
+}
+
 /* ---- who is attached ---- */
 
 static struct cay_way **place_of(struct cay_egress *e, const char *id)
@@ -66,6 +71,8 @@ static void close_way(struct cay_way *w)
     w->attached = false;
     cay_way_cut(w);
     cay_way_hush(w);
+    cay_deadline_clear(&w->tcp_rests);
+    cay_deadline_clear(&w->dns_rests);
     cay_loop_unwatch(w->egress->loop, &w->tcp);
     cay_loop_unwatch(w->egress->loop, &w->dns);
     cay_close_fd(&w->tcp.fd);

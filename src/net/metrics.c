@@ -19,4 +19,4 @@ struct cay_metric cay_net_received = {.name = "cay_egress_received_bytes_total",
 struct cay_metric cay_net_asked = {.name = "cay_egress_questions_total",
                                    .help = "Names that sandboxes asked for."};
 struct cay_metric cay_net_not_answered = {.name = "cay_egress_questions_refused_total",
-                                          .help = "Names that a policy or a limit refused."};
+                                          .help = "Names that a policy refused."};

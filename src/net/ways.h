@@ -24,6 +24,7 @@ struct cay_bucket {
     int64_t left; /* thousandths */
 };
 bool cay_bucket_take(struct cay_bucket *b, int64_t rate, int64_t burst, int64_t now_ms);
+void cay_bucket_return(struct cay_bucket *b); /* it was not needed */
 
 struct cay_payer { /* an account that has sandboxes here */
     struct cay_payer *next;
@@ -45,9 +46,10 @@ struct cay_way { /* a sandbox's */
     struct cay_arena arena; /* of the policy */
     struct cay_policy policy;
     struct cay_watch tcp, dns;
-    struct cay_connection *connections; /* all that it has open, or wants */
-    struct cay_session *sessions;       /* that ask by TCP */
-    struct cay_question *questions;     /* asked by UDP, that wait */
+    struct cay_deadline tcp_rests, dns_rests; /* too much came: nothing is taken until then */
+    struct cay_connection *connections;       /* all that it has open, or wants */
+    struct cay_session *sessions;             /* that ask by TCP */
+    struct cay_question *questions;           /* asked by UDP, that wait */
     unsigned connection_count, session_count, question_count;
     struct cay_bucket connect_rate, ask_rate;
     struct cay_given given;
@@ -65,7 +67,7 @@ struct cay_egress {
     struct cay_way *ways[CAY_WAY_BUCKETS];
     struct cay_payer *payers;
     unsigned connections;
-    struct cay_deadlines dialling, claiming, asking;
+    struct cay_deadlines dialling, claiming, asking, tcp_resting, dns_resting;
     int spare_fd; /* see refuse_one */
     bool failing; /* that was needed, and told */
 };
