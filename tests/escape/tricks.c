@@ -3,8 +3,11 @@
 #include "escape.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/rtnetlink.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -221,7 +225,54 @@ static long ok_trace_child(long unused)
 }
 
 /* clang-format off */
+/* The way out is made of these: whoever could change them could go around it. A message of the
+ * kind, with its family alone: what is allowed would only be found invalid. */
+static long change_network(long type)
+{
+    struct {
+        struct nlmsghdr head;
+        struct rtmsg body; /* as long as the others' need to be */
+        char room[16];
+    } ask = {.head = {.nlmsg_len = sizeof ask,
+                      .nlmsg_type = (uint16_t)type,
+                      .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE},
+             .body = {.rtm_family = AF_INET}};
+    struct {
+        struct nlmsghdr head;
+        struct nlmsgerr body;
+    } answer = {0};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (fd < 0 || send(fd, &ask, sizeof ask, 0) < 0 || recv(fd, &answer, sizeof answer, 0) < 0)
+        return -errno;
+    close(fd);
+    bool denied = answer.body.error == -EPERM || answer.body.error == -EACCES;
+    return denied ? -EPERM : 0;
+}
+
+static long set_transparent(long level)
+{
+    int on = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return sys(setsockopt(fd, (int)level, level == SOL_IP ? IP_TRANSPARENT : IPV6_TRANSPARENT, &on,
+                          sizeof on));
+}
+
+/* A mark may choose other rules. */
+static long set_mark(long unused)
+{
+    int mark = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)unused;
+    return sys(setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark));
+}
+
 const struct trick tricks[] = {
+    {"new_route", HIGH, change_network, RTM_NEWROUTE},
+    {"del_route", HIGH, change_network, RTM_DELROUTE},
+    {"new_address", HIGH, change_network, RTM_NEWADDR},
+    {"new_link", HIGH, change_network, RTM_NEWLINK},
+    {"new_rule", HIGH, change_network, RTM_NEWRULE},
+    {"transparent4", MEDIUM, set_transparent, SOL_IP},
+    {"transparent6", MEDIUM, set_transparent, SOL_IPV6},
+    {"mark", MEDIUM, set_mark, 0},
     {"clone_user", HIGH, do_clone, CLONE_NEWUSER},
     {"clone_mnt", HIGH, do_clone, CLONE_NEWNS},
     {"clone_user_mnt", HIGH, do_clone, CLONE_NEWUSER | CLONE_NEWNS},
