@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way out: what a policy allows, and nothing else. All of it in namespaces that the test made."""
-import json
 import socket
 from pathlib import Path
 
 import pytest
 
-from harness import internet
+from harness.egress import WEB, WEB6, probe, question, refused, wish
 from harness.internet import BANNER, HOLD, HOST4, HOST6, RESET, SLURP, Internet
 from harness.server import Server
 from harness.wait import until
 
-PROBE = Path(__file__).with_name("egress_probe.js").read_text()
-WEB, WEB6, OTHER = "198.51.100.10", "2001:db8:1::10", "198.51.100.11"
 GUARDED = ["10.9.9.9", "172.16.9.9", "192.168.9.9", "169.254.169.254", "100.64.9.9", "fd00:9::9", "0.0.0.0",
            "224.0.0.1", "240.0.0.1", "::ffff:10.9.9.9", "64:ff9b::10.9.9.9", "2002:0a09:0909::1", "fe80::1"]
 
@@ -29,30 +26,6 @@ def shared_server(net):
     server.start()
     yield server
     server.close()
-
-
-def command(*wishes):
-    return ["node", "-e", PROBE, json.dumps(list(wishes))]
-
-
-def probe(client, box, *wishes, **spec):
-    """What became of each wish."""
-    result = client.exec(box["id"], command(*wishes), **spec)
-    assert result["exitCode"] == 0, result
-    return json.loads(result["stdout"].splitlines()[-1])
-
-
-def wish(kind, host, port=None, **more):
-    return {"kind": kind, "host": host, **({"port": port} if port else {}), **more}
-
-
-def question(name, kind=1):
-    labels = b"".join(bytes([len(part)]) + part.encode() for part in name.split("."))
-    return (b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00" + labels + b"\0" + bytes([0, kind, 0, 1])).hex()
-
-
-def refused(result):
-    return result.get("error") in ("ECONNRESET", "ECONNREFUSED", "EPIPE") and not result.get("data")
 
 
 def test_by_name_and_by_address(client, box):
@@ -237,4 +210,3 @@ def test_without_a_server_there_is_no_way_out(fresh, net):
     assert probe(client, box, wish("http", WEB))[0]["data"].startswith("hello")
     server.kill("engine")
     assert probe(client, box, wish("http", WEB))[0]["data"].startswith("hello")
-    assert internet.HTTP == 80
