@@ -3,7 +3,7 @@
 import pytest
 
 from harness.egress import OTHER, WEB, WEB6, probe, question, refused, wish
-from harness.internet import BANNER, HOLD, HTTP, TLS, Internet
+from harness.internet import BANNER, HOLD, HTTP, PROXY, SLURP, TLS, Internet
 from harness.server import Server
 from harness.wait import until
 
@@ -64,10 +64,10 @@ def test_who_says_another_name_is_cut(client):
     box = with_policy(client, {"allow": ["web.example"]})
     good, sni, host, banner = probe(
         client, box, wish("tls", "web.example", name="web.example"), wish("tls", WEB, name="shared.example"),
-        wish("http", WEB, name="shared.example"), wish("tcp", WEB, BANNER, send="EHLO"))
+        wish("http", WEB, name="shared.example"), wish("tcp", WEB, BANNER, send="EHLO me\r\n"))
     assert says_hello(good)
     assert refused(sni) and refused(host)
-    assert banner["data"] == "220 hello\r\nyou said EHLO"  # who speaks first is heard
+    assert banner["data"] == "220 hello\r\nyou said EHLO me\r\n"  # who speaks first is heard
 
 
 def test_nets_and_what_is_denied(client):
@@ -133,6 +133,23 @@ def test_it_holds_after_the_server_was_killed(fresh, net):
     until(lambda: says_hello(probe(client, box, wish("http", "web.example"))[0]), "it has its way again")
     assert refused(probe(client, box, wish("http", OTHER))[0])
     assert b"OUT" not in client.output(box["id"], run)
+
+
+def test_through_a_proxy(fresh, net):
+    server = fresh("--resolv-conf", net.resolv_conf, "--egress-proxy", f"http://u:p@203.0.113.20:{PROXY}",
+                   "--egress-no-proxy", "198.51.100.11/32,.nowhere.example")
+    client = server.start().client()
+    box = client.create("box")
+    named, address, six, past, slurp = probe(
+        client, box, wish("http", "web.example", name="web.example"), wish("http", "203.0.113.20"), wish("http", WEB6),
+        wish("http", OTHER), wish("tcp", WEB, SLURP, half=True, bytes=500_000))
+    assert all(map(says_hello, (named, address, six, past)))
+    assert slurp["data"] == "500000 bytes"
+    asked = [tuple(p) for p in net.tell()["proxied"]]
+    assert asked[0] in [("web.example:80", True)] and ("203.0.113.20:80", True) in asked
+    assert (f"[{WEB6}]:80", True) in asked or ("web.example:80", True) in asked[1:]
+    assert not any("198.51.100.11" in target for target, _ in asked)
+    assert refused(probe(client, box, wish("http", "10.9.9.9"))[0])
 
 
 def test_what_it_wanted(client):

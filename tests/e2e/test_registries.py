@@ -28,6 +28,20 @@ def test_npm_install(client, box):
     assert moved["rxBytes"] > 4000
 
 
+@needs("registry.npmjs.org")
+def test_npm_by_policy(client):
+    install = "npm install --no-audit --no-fund --fetch-retries=0 is-odd@3.0.1 2>&1"
+    box = client.create("box", networkPolicy={"allow": ["registry.npmjs.org:443"]})
+    out = client.exec(box["id"], install, timeoutMs=60000)
+    assert out["exitCode"] == 0, out
+    answer = client.request("PATCH", f"/sandbox/{box['id']}", {"networkPolicy": {"allow": ["deb.debian.org"]}})
+    assert answer.status == 200, answer
+    out = client.exec(box["id"], "rm -rf node_modules ~/.npm && " + install, timeoutMs=60000)
+    assert out["exitCode"] != 0 and "registry.npmjs.org" in out["stdout"], out
+    wanted = client.get(f"/sandbox/{box['id']}/network").json()["wanted"]
+    assert any(w["name"] == "registry.npmjs.org" and w["verdict"] == "unlisted" for w in wanted), wanted
+
+
 @needs("deb.debian.org", 80)
 def test_apt_get_update(client, box):
     out = client.exec(box["id"], "apt-get update 2>&1", user="root", timeoutMs=80000)

@@ -29,7 +29,7 @@ NAMES = {
     "mixed.example": ["10.9.9.9", "198.51.100.10"], "local.example": ["127.0.0.1"],
     "host.example": [HOST4], "mapped.example": ["::ffff:10.9.9.9"], "meta.example": ["169.254.169.254"],
 }
-HTTP, TLS, SLURP, RESET, BANNER, HOLD = 80, 443, 7000, 7001, 7002, 7003
+HTTP, TLS, SLURP, RESET, BANNER, HOLD, PROXY = 80, 443, 7000, 7001, 7002, 7003, 3128
 
 
 def run(*args):
@@ -95,7 +95,7 @@ class Internet:
 
 # ---- everybody else, as a program of its own ----
 
-state = {"names": dict(NAMES), "asked": [], "held": 0}
+state = {"names": dict(NAMES), "asked": [], "held": 0, "proxied": []}
 
 
 def answer(query):
@@ -166,6 +166,29 @@ def serve_hold(s):
     state["held"] -= 1
 
 
+def serve_proxy(s):
+    head = read_until(s, b"\r\n\r\n").decode()
+    target = head.split(" ")[1]
+    state["proxied"].append((target, "Basic dTpw" in head))  # u:p
+    if target.startswith("other.example"):
+        s.sendall(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+        return
+    host, _, port = target.rpartition(":")
+    address = state["names"].get(host, [host.strip("[]")])[0]
+    with socket.create_connection((address, int(port))) as out:
+        s.sendall(b"HTTP/1.1 200 Connection established\r\nX: y\r\n\r\n")
+        thread = threading.Thread(target=pump, args=(out, s))
+        thread.start()
+        pump(s, out)
+        thread.join()
+
+
+def pump(source, sink):
+    while data := source.recv(65536):
+        sink.sendall(data)
+    sink.shutdown(socket.SHUT_WR)
+
+
 def listen(port, serve, context=None):
     s = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=1024)
 
@@ -185,9 +208,10 @@ def listen(port, serve, context=None):
 
 
 def obey(order):
-    """{"names": {...}}: those are other addresses now; {"asked": true}: which names anybody asked for."""
+    """{"names": {...}}: those are other addresses now; {"asked": true}: which names anybody asked for, who came
+    through the proxy, and how many connections are held."""
     state["names"].update(order.get("names", {}))
-    return {"asked": state["asked"], "held": state["held"]}
+    return {key: state[key] for key in ("asked", "held", "proxied")}
 
 
 def main(where):
@@ -199,7 +223,7 @@ def main(where):
     threading.Thread(target=serve_dns, daemon=True).start()
     for port, serve, tls in ((HTTP, serve_http, None), (8080, serve_http, None), (TLS, serve_http, context),
                              (SLURP, serve_slurp, None), (RESET, serve_reset, None), (BANNER, serve_banner, None),
-                             (HOLD, serve_hold, None), (22, serve_banner, None)):
+                             (HOLD, serve_hold, None), (PROXY, serve_proxy, None), (22, serve_banner, None)):
         threading.Thread(target=listen, args=(port, serve, tls), daemon=True).start()
     print("ready", flush=True)
     for line in sys.stdin:
