@@ -172,6 +172,14 @@ void cay_deadlines_init(struct cay_loop *loop, struct cay_deadlines *kind, int64
     loop->timers = kind;
 }
 
+void cay_deadlines_done(struct cay_loop *loop, struct cay_deadlines *kind)
+{
+    struct cay_deadlines **at = &loop->timers;
+    while (*at != kind)
+        at = &(*at)->others;
+    *at = kind->others;
+}
+
 void cay_deadline_clear(struct cay_deadline *t)
 {
     if (!t->next)

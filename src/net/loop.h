@@ -41,6 +41,8 @@ struct cay_deadlines {
 };
 void cay_deadlines_init(struct cay_loop *loop, struct cay_deadlines *kind, int64_t delay_ms,
                         void (*due)(struct cay_deadline *t));
+/* Before its memory goes, if the loop stays; none is set any more. */
+void cay_deadlines_done(struct cay_loop *loop, struct cay_deadlines *kind);
 void cay_deadline_set(struct cay_deadlines *kind, struct cay_deadline *t); /* anew, if it was set */
 void cay_deadline_clear(struct cay_deadline *t);
 

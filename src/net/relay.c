@@ -243,6 +243,7 @@ void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, int64_t idle_ms)
 
 void cay_relay_done(struct cay_relay *r)
 {
+    cay_deadlines_done(r->loop, &r->idle);
     while (r->spare) {
         struct cay_pipe *p = r->spare;
         r->spare = p->next;

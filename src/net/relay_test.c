@@ -17,7 +17,7 @@ struct bench {
     int left, right; /* of the one who asks, and of whom it wants */
     sem_t over;
     bool reset;
-    unsigned wanted;
+    _Atomic unsigned wanted;
     int64_t idle_ms;
 };
 

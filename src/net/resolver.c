@@ -339,7 +339,9 @@ void cay_resolver_free(struct cay_resolver *r)
 {
     while (r && r->ages.newer != &r->ages)
         remove_question(r->ages.newer);
-    if (r)
+    if (r) {
+        cay_deadlines_done(r->loop, &r->patience);
         free(r->files.hosts);
+    }
     free(r);
 }
