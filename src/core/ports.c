@@ -134,9 +134,12 @@ int cay_core_previewed(struct cay_core *core, const char *sandbox_id, struct cay
                        struct cay_sandbox *out, struct cay_error *err)
 {
     const char *whose = NULL;
-    int r = cay_store_whose(core->store, sandbox_id, a, &whose, err);
-    if (r == 0)
-        r = cay_store_get(core->store, whose, sandbox_id, a, out, err);
+    int r = cay_store_get(core->store, CAY_LOCAL_ACCOUNT, sandbox_id, a, out, err);
+    if (r == CAY_ERR_FORBIDDEN) { /* a server that has accounts */
+        r = cay_store_whose(core->store, sandbox_id, a, &whose, err);
+        if (r == 0)
+            r = cay_store_get(core->store, whose, sandbox_id, a, out, err);
+    }
     if (r == CAY_ERR_NOT_FOUND || (r == 0 && out->deleted_at_ms > 0))
         return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
     return r;
