@@ -56,6 +56,7 @@ extern const struct cay_command cay_command_ports, cay_command_expose, cay_comma
     cay_command_forward;
 extern const struct cay_command cay_command_account, cay_command_key, cay_command_team,
     cay_command_quota;
+extern const struct cay_command cay_command_network;
 
 /* `cay: message (CODE): cause` on stderr; the code only when a server gave it. */
 void cay_cli_tell(const struct cay_cli *cli, const struct cay_error *err);

@@ -33,6 +33,7 @@ static const struct cay_command *const commands[] = {
     &cay_command_pause,
     &cay_command_resume,
     &cay_command_update,
+    &cay_command_network,
     &cay_command_rm,
     &cay_command_fork,
     &cay_command_snapshot,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay create */
 #include "cli/create.h"
+#include "cli/network.h"
 #include "cli/output.h"
 #include <stdio.h>
 
@@ -54,8 +55,8 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
         cay_jw_int(&w, "idleTimeoutMs", o->idle_ms);
     if (o->lease_ms)
         cay_jw_int(&w, "leaseSeconds", o->lease_ms / 1000);
-    if (o->no_network)
-        cay_jw_bool(&w, "networkAccess", false);
+    if (o->network || o->no_network)
+        cay_network_put(&w, o->no_network ? "off" : o->network);
     if (o->persistent)
         cay_jw_bool(&w, "persistent", true);
     add_collections(&w, o);

@@ -5,7 +5,7 @@
 
 struct cay_create_options {
     struct cay_remote_options remote;
-    const char *image, *name, *start, *user, *workdir, *from, *volume;
+    const char *image, *name, *start, *user, *workdir, *from, *volume, *network;
     double cpus;
     int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
     struct cay_pairs env;
@@ -40,9 +40,11 @@ struct cay_create_options {
         {CAY_OPTION_STRING,      "workdir",                                                        \
          CAY_CREATE_AT(workdir), 'w',                                                              \
          .arg = "DIR",           .help = "where commands begin"},                                  \
+        {CAY_OPTION_STRING, "network", CAY_CREATE_AT(network), .arg = "WHAT",                      \
+         .help = "what it may reach: open, off, observe, or rules like *.debian.org:80,…"},        \
     {                                                                                              \
         CAY_OPTION_FLAG, "no-network", CAY_CREATE_AT(no_network),                                  \
-            .help = "no way out of the sandbox"                                                    \
+            .help = "the same as --network off"                                                    \
     }
 
 /* Creates it; timeout_ms < 0 leaves the server's default, 0 is never. name stands over o->name. */

@@ -22,9 +22,7 @@ void cay_network_end(struct cay_core *core)
 static int policy_of(const struct cay_sandbox *sb, struct cay_arena *a, struct cay_policy *out,
                      struct cay_error *err)
 {
-    struct cay_network network = {.mode =
-                                      sb->spec.network_access ? CAY_NETWORK_OPEN : CAY_NETWORK_OFF};
-    return cay_policy_read(a, &network, out, err);
+    return cay_policy_read(a, &sb->spec.network, out, err);
 }
 
 static bool is_closed(const struct cay_policy *p)
@@ -65,6 +63,21 @@ int cay_network_change(struct cay_core *core, const struct cay_sandbox *sb, stru
     if (r < 0 || cay_egress_change(core->egress, sb->id, &policy) || is_closed(&policy))
         return r;
     return attach(core, sb, &policy, err);
+}
+
+bool cay_network_holds(struct cay_core *core, const struct cay_sandbox *sb)
+{
+    const char *id = sb->id;
+    bool attached = false;
+    if (!core->egress || (sb->state != CAY_RUNNING && sb->state != CAY_PAUSED))
+        return false;
+    cay_egress_which(core->egress, &id, &attached, 1);
+    return attached || !cay_network_leads_out(&sb->spec.network);
+}
+
+size_t cay_network_wanted(struct cay_core *core, const char *id, struct cay_wanted *out, size_t max)
+{
+    return core->egress ? cay_egress_wanted(core->egress, id, out, max) : 0;
 }
 
 void cay_network_moved(struct cay_core *core, const char *id, uint64_t *sent_out,

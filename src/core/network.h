@@ -3,6 +3,7 @@
  * step may fail or be cut: reconcile gives the way again, and never more than the row allows. */
 #pragma once
 #include "core/service.h"
+#include "net/wanted.h"
 #include "provider/provider.h"
 
 struct cay_core;
@@ -13,6 +14,11 @@ void cay_network_end(struct cay_core *core);
 int cay_network_up(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
 /* Its policy is another one: what that does not allow is cut on return. */
 int cay_network_change(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
+/* Is the policy of its row the one that holds? */
+bool cay_network_holds(struct cay_core *core, const struct cay_sandbox *sb);
+/* As cay_egress_wanted. */
+size_t cay_network_wanted(struct cay_core *core, const char *id, struct cay_wanted *out,
+                          size_t max);
 /* It does not run any more: its death has what it moved, unless that is of an earlier end. */
 void cay_network_down(struct cay_core *core, struct cay_sandbox *sb);
 void cay_network_moved(struct cay_core *core, const char *id, uint64_t *sent_out,

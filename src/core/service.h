@@ -108,12 +108,37 @@ struct cay_change {
     const unsigned *idle_when;
     const uint32_t *cpu_milli;
     const uint64_t *memory_bytes, *disk_bytes;
+    const struct cay_network *network; /* its generation is one more than it was */
+    /* That must be the present one, or nothing is changed: CAY_ERR_CONFLICT, "GENERATION_PASSED".
+     */
+    const uint64_t *generation;
 };
 /* All of it or nothing. A running one has its new limits on return, unless it has more already:
  * CAY_ERR_CONFLICT, "MEMORY_IN_USE" or "DISK_IN_USE". One that rests has them at its next start. */
 int cay_core_update(struct cay_core *core, const struct cay_account *owner, const char *id,
                     const struct cay_change *change, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err);
+/* What a sandbox wanted of the network since its start, newest first, and the smallest policy that
+ * allows it. It is forgotten when the server ends. */
+struct cay_want {
+    const char *name, *address; /* either may be NULL */
+    uint16_t port;              /* 0: a name was asked for, and nothing else */
+    const char *verdict;        /* "allowed", "guarded", "denied", "unlisted" */
+    bool failed;                /* allowed, but the last one did not come about */
+    bool open_to_policy;        /* false: no policy of the caller's can allow it */
+    uint64_t count, sent_bytes, received_bytes;
+    int64_t first_ms, last_ms;
+};
+struct cay_wants {
+    struct cay_sandbox sandbox;
+    struct cay_want *at;
+    size_t count;
+    struct cay_network proposal;
+};
+int cay_core_wants(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct cay_wants *out, struct cay_error *err);
+/* The generation of the policy that holds now; 0: there is no way out yet. */
+uint64_t cay_core_network_applied(struct cay_core *core, const struct cay_sandbox *sb);
 /* It may live so long from now, if that is later than it was (0: for ever); or has another lease.
  * Either may be NULL. */
 int cay_core_extend(struct cay_core *core, const struct cay_account *owner, const char *id,

@@ -8,6 +8,7 @@
 #include "core/access.h"
 #include "core/core.h"
 #include "core/lease.h"
+#include "core/network.h"
 #include "core/seal.h"
 #include "core/state.h"
 #include "core/validate.h"
@@ -28,6 +29,11 @@ static void apply_numbers(const struct cay_change *c, struct cay_spec *spec)
         spec->idle_when = *c->idle_when;
     if (c->lease_ms)
         spec->lease_ms = *c->lease_ms;
+    if (c->network) {
+        uint64_t generation = spec->network.generation + 1;
+        spec->network = *c->network;
+        spec->network.generation = generation;
+    }
     if (c->cpu_milli)
         spec->cpu_milli = *c->cpu_milli;
     if (c->memory_bytes)
@@ -128,13 +134,22 @@ static int write_change(struct cay_core *core, const struct cay_spec *before,
     bool limits = is_up(sb) && (sb->spec.cpu_milli != before->cpu_milli ||
                                 sb->spec.memory_bytes != before->memory_bytes ||
                                 sb->spec.disk_bytes != before->disk_bytes);
+    bool network = is_up(sb) && sb->spec.network.generation != before->network.generation;
     int r = limits ? limit(core, sb, &sb->spec, err) : 0;
+    if (r == 0 && network)
+        r = cay_network_change(core, sb, err);
     if (r == 0) {
         sb->updated_at_ms = cay_clock_ms();
         r = cay_store_update(core->store, sb, CAY_NOW, err);
     }
     if (r < 0 && limits && cay_provider_limit(core->provider, sb->id, before, &failed) < 0)
         cay_log_error(&failed, "sandbox %s has limits that its record does not tell", sb->id);
+    if (r < 0 && network) {
+        struct cay_sandbox old = *sb;
+        old.spec = *before;
+        if (cay_network_change(core, &old, &failed) < 0)
+            cay_log_error(&failed, "sandbox %s has another policy than its record", sb->id);
+    }
     return r;
 }
 
@@ -149,6 +164,10 @@ int cay_core_update(struct cay_core *core, const struct cay_account *owner, cons
         r = cay_state_apply(&sb.state, CAY_CHANGE, err);
     if (r < 0)
         return r;
+    if (change->generation && *change->generation != sb.spec.network.generation)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "GENERATION_PASSED",
+                           "the policy is of generation %llu by now",
+                           (unsigned long long)sb.spec.network.generation);
     struct cay_spec before = sb.spec;
     r = apply(core, change, sb.account_id, a, &sb.spec, err);
     if (r == 0)

@@ -3,6 +3,7 @@
 #include "core/validate.h"
 #include "base/id.h"
 #include "model/limits.h"
+#include "net/policy.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -224,6 +225,13 @@ int cay_validate_secrets(const struct cay_pairs *secrets, struct cay_error *err)
     return check_env(secrets, "secrets", err);
 }
 
+static int check_network(const struct cay_network *network, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_policy policy;
+    return cay_policy_read(&a, network, &policy, err);
+}
+
 int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err)
 {
@@ -240,6 +248,8 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
         r = check_labels(spec, err);
     if (r == 0)
         r = check_ports(spec, err);
+    if (r == 0)
+        r = check_network(&spec->network, err);
     if (r == 0)
         r = cay_validate_user(spec->user, err);
     if (r == 0)

@@ -2,8 +2,8 @@
 /* What goes in and out of a sandbox. Its net namespace has a loopback device and nothing else;
  * sockets that we make in there are the only way. */
 #pragma once
-#include "base/str.h"
 #include "model/limits.h"
+#include "model/reach.h"
 #include <netinet/in.h>
 
 /* Which socket is made inside; all are non-blocking. */
@@ -59,27 +59,4 @@ struct cay_policy {
     struct cay_net_rule *allow, *deny;
     size_t name_count, no_name_count, allow_count, deny_count;
     uint64_t generation; /* rises with each change */
-};
-
-/* In which fields it was asked for: there it is answered, and there a fault is named. */
-enum cay_network_form {
-    CAY_NETWORK_ACCESS, /* networkAccess */
-    CAY_NETWORK_POLICY, /* networkPolicy */
-    CAY_NETWORK_LISTS,  /* networkAllowlist, networkDenylist */
-};
-
-enum cay_network_mode {
-    CAY_NETWORK_OPEN,    /* all that is not denied */
-    CAY_NETWORK_OFF,     /* nothing */
-    CAY_NETWORK_LISTED,  /* what is listed */
-    CAY_NETWORK_OBSERVE, /* all, to find out what a policy would need */
-};
-
-/* What a caller asked for, as he spelled it. */
-struct cay_network {
-    enum cay_network_form form;
-    enum cay_network_mode mode;
-    struct cay_strs allow, deny;                 /* names, addresses and nets, each with ports */
-    struct cay_strs subnets_allow, subnets_deny; /* addresses and nets */
-    uint64_t generation;                         /* rises with each change; 1 at first */
 };

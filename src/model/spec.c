@@ -10,7 +10,7 @@ struct cay_spec cay_spec_default(void)
         .memory_bytes = CAY_DEFAULT_MEMORY_BYTES,
         .disk_bytes = CAY_DEFAULT_DISK_BYTES,
         .pids = CAY_DEFAULT_PIDS,
-        .network_access = true,
+        .network = {.mode = CAY_NETWORK_OPEN, .generation = 1},
         .timeout_ms = CAY_DEFAULT_TIMEOUT_MS,
         .idle_when = CAY_ACTIVE_ALL,
     };
@@ -24,6 +24,7 @@ struct cay_spec cay_spec_fork(const struct cay_spec *source)
     for (size_t i = 0; i < spec.port_count; i++)
         spec.ports[i].created_at_ms = 0;
     spec.ready = (struct cay_ready){0};
+    spec.network.generation = 1;
     return spec;
 }
 

@@ -5,6 +5,7 @@
 #include "model/limits.h"
 #include "model/once.h"
 #include "model/port.h"
+#include "model/reach.h"
 
 /* What keeps a sandbox from being idle. */
 enum cay_activity {
@@ -36,7 +37,7 @@ struct cay_spec {
     bool disk_fits; /* nobody asked for so much: it may be less where the host has less */
     uint32_t pids;
     uint32_t gpu_count;
-    bool network_access;
+    struct cay_network network;
     bool persistent;
     bool stop_when_start_ends;
     int64_t timeout_ms; /* 0 is no expiry */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From what was asked for to a policy: each rule is read, counted and put where it belongs. */
+#include "model/limits.h"
 #include "net/policy.h"
 #include "net/rule.h"
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "model/limits.h"
 #include "net/policy.h"
 #include "net/rule.h"
 #include "tests/test.h"

@@ -12,3 +12,10 @@ struct cay_wanted {
     bool failed; /* allowed, but the last one did not come about */
     uint64_t count, sent_bytes, received_bytes;
 };
+
+/* Can a policy allow it? What is guarded is the operator's, what is denied was so on purpose. */
+bool cay_wanted_open(const struct cay_wanted *w);
+/* The smallest policy that allows all of these but what none can: by name where there is one, with
+ * the ports that were wanted. In the arena; in the order of the alphabet. */
+void cay_wanted_propose(struct cay_arena *a, const struct cay_wanted *wanted, size_t count,
+                        struct cay_network *out);

@@ -3,6 +3,7 @@
 #include "model/limits.h"
 #include "store/fake/fake.h"
 #include "store/store.h"
+#include "tests/contract/spec.h"
 #include "tests/test.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -68,6 +69,7 @@ static void terminate(struct cay_store *s, struct cay_sandbox *sb, int64_t at_ms
 
 static const char *const start_words[] = {"sh", "-c", "echo \"\xC3\xA9\"\n"};
 static const char *const label_words[] = {"a", "b c"};
+static const char *const rule_words[] = {"*.example.com:443", "192.0.2.0/24"};
 
 static struct cay_sandbox make_full(void)
 {
@@ -81,7 +83,14 @@ static struct cay_sandbox make_full(void)
     sb.spec.disk_bytes = 123456789;
     sb.spec.pids = 7;
     sb.spec.gpu_count = 2;
-    sb.spec.network_access = false;
+    sb.spec.network =
+        (struct cay_network){.form = CAY_NETWORK_LISTS,
+                             .mode = CAY_NETWORK_LISTED,
+                             .allow = {.at = (const char **)rule_words, .count = 2},
+                             .deny = {.at = (const char **)rule_words, .count = 1},
+                             .subnets_allow = {.at = (const char **)rule_words + 1, .count = 1},
+                             .subnets_deny = {.at = (const char **)rule_words, .count = 2},
+                             .generation = 5};
     sb.spec.persistent = sb.spec.stop_when_start_ends = true;
     sb.spec.timeout_ms = 5;
     sb.spec.env = (struct cay_pairs){.at = env, .count = 2};
@@ -111,35 +120,6 @@ static struct cay_sandbox make_full(void)
                                   .peak_bytes = 1ULL << 33,
                                   .cpu_ms = 44};
     return sb;
-}
-
-static void check_spec(const char *store, const struct cay_spec *got, const struct cay_spec *want)
-{
-    CHECK_STR(store, got->name, want->name);
-    CHECK_STR(store, got->image, want->image);
-    CHECK_EQ(store, got->start.count, want->start.count);
-    for (size_t i = 0; i < got->start.count && i < want->start.count; i++)
-        CHECK_STR(store, got->start.at[i], want->start.at[i]);
-    CHECK_STR(store, got->start_text, want->start_text);
-    CHECK_EQ(store, got->cpu_milli, want->cpu_milli);
-    CHECK_EQ(store, got->memory_bytes, want->memory_bytes);
-    CHECK_EQ(store, got->disk_bytes, want->disk_bytes);
-    CHECK_EQ(store, got->pids, want->pids);
-    CHECK_EQ(store, got->gpu_count, want->gpu_count);
-    CHECK_EQ(store, got->network_access, want->network_access);
-    CHECK_EQ(store, got->persistent, want->persistent);
-    CHECK_EQ(store, got->stop_when_start_ends, want->stop_when_start_ends);
-    CHECK_EQ(store, got->timeout_ms, want->timeout_ms);
-    CHECK_EQ(store, got->env.count, want->env.count);
-    for (size_t i = 0; i < want->env.count; i++)
-        CHECK_STR(store, cay_pairs_get(&got->env, want->env.at[i].key), want->env.at[i].value);
-    CHECK_EQ(store, got->labels.count, want->labels.count);
-    CHECK_EQ(store, got->tags.count, want->tags.count);
-    CHECK_STR(store, got->user, want->user);
-    CHECK_STR(store, got->workdir, want->workdir);
-    CHECK_STR(store, got->team_id, want->team_id);
-    CHECK_STR(store, got->from, want->from);
-    CHECK_STR(store, got->volume, want->volume);
 }
 
 static void check_same(const char *store, const struct cay_sandbox *got,

@@ -29,7 +29,9 @@ static const struct cay_schema schemas[] = {
      "accountId string, server string|null, dockerImage string, runtime string|null, "
      "isolation string, startCommand string|null, cpuCores number, memoryGB number, "
      "diskSizeGB number, diskMountPath string, diskEnforcedBy string, gpuCount integer, "
-     "vm boolean, networkAccess boolean, networkEnforced boolean, timeoutMinutes integer, "
+     "vm boolean, networkAccess boolean, networkPolicy NetworkPolicy|string, "
+     "networkAllowlist [string]|null, networkDenylist [string]|null, networkEnforced boolean, "
+     "timeoutMinutes integer, "
      "timeoutMs integer, idleTimeoutMs integer, idleTimeoutMinutes integer|null, idleWhen "
      "[string], leaseSeconds integer, "
      "environmentVars {string}, labels [string], tags {string}, persistent boolean, "
@@ -66,7 +68,17 @@ static const struct cay_schema schemas[] = {
     {"StatusError", "sandbox_id string, code string, message string"},
     {"ErrorContext", "status " STATES ", errorType string|null, errorMessage string|null"},
     {"Logs", "logs string, truncated boolean"},
+    {"EgressPolicy", "policy EgressLists, generation integer, applied_generation integer, "
+                     "appliedGeneration integer, applied boolean"},
+    {"EgressLists", "allowlist [string]|null, denylist [string]|null"},
+    {"Network", "sandboxId string, networkPolicy NetworkPolicy|string, generation integer, "
+                "wanted [Wanted]"},
+    {"Wanted", "name string|null, address string|null, port integer|null, "
+               "verdict 'allowed'|'guarded'|'denied'|'unlisted', failed boolean, count integer, "
+               "sentBytes integer, receivedBytes integer, firstAt time|null, lastAt time|null"},
+    {"Proposal", "sandboxId string, networkPolicy NetworkPolicy, leftOut [Wanted]"},
     {"Spec", .fields = cay_v1_spec_fields},
+    {"NetworkPolicy", .fields = cay_v1_policy_fields},
 
     {"Execution",
      "id string, sandboxId string, status 'running'|'exited'|'lost', command string|[string]|null, "

@@ -106,7 +106,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "diskEnforcedBy", disk_enforced_by(cay_core_disk(core)));
     cay_jw_int(w, "gpuCount", spec->gpu_count);
     cay_jw_bool(w, "vm", false);
-    cay_jw_bool(w, "networkAccess", spec->network_access);
+    cay_v1_shape_network(w, &spec->network);
     cay_jw_bool(w, "networkEnforced", true);
     cay_jw_int(w, "timeoutMinutes", (spec->timeout_ms + 59999) / 60000);
     cay_jw_int(w, "timeoutMs", spec->timeout_ms);

@@ -19,12 +19,13 @@ struct create_body {
     int64_t gpu_count, timeout_minutes, timeout_ms; /* times: -1 absent */
     int64_t idle_minutes, idle_ms, lease_seconds;
     struct cay_strs idle_when;
-    bool network_access, persistent, stop_when_start_ends;
+    bool persistent, stop_when_start_ends;
+    struct cay_v1_network network;
     struct cay_pairs env, tags;
     struct cay_strs labels;
     const struct cay_json *advanced;
     struct cay_pairs secrets;
-    const struct cay_json *ports, *network_policy;
+    const struct cay_json *ports;
     int64_t ready_port, ready_ms; /* 0: absent */
     const char *ready_line;
     int64_t count; /* of forks; 0: absent */
@@ -73,7 +74,7 @@ const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),
     CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),
     CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),
-    CAY_FIELD_BOOL(BODY, network_access, "networkAccess"),
+    CAY_V1_NETWORK_FIELDS(BODY),
     CAY_V1_TIMEOUT_FIELDS(BODY),
     CAY_V1_LEASE_FIELDS(BODY),
     CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),
@@ -92,13 +93,10 @@ const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_ANY(BODY, execution_id, "executionId", .type = "string"),
     CAY_FIELD_PAIRS(BODY, secrets, "secrets", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
-    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy", .type = "{any}"),
     CAY_FIELD_SUB("readyWhen", ready_fields),
     CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64),
     CAY_FIELD_SKIP("vm"),
     CAY_FIELD_SKIP("gpuType"),
-    CAY_FIELD_SKIP("networkAllowlist"),
-    CAY_FIELD_SKIP("networkDenylist"),
     CAY_FIELD_SKIP("region"),
     CAY_FIELD_ANY(BODY, advanced, "advancedConfigs"),
     CAY_FIELD_SKIP("registryCredentialsId"),
@@ -120,8 +118,7 @@ int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error 
 
 static int refuse_later_ones(const struct create_body *body, struct cay_error *err)
 {
-    int r = cay_v1_refuse(body->network_policy, "networkPolicy", err);
-    return r < 0 ? r : cay_v1_refuse(body->execution_id, "executionId", err);
+    return cay_v1_refuse(body->execution_id, "executionId", err);
 }
 
 static int set_ready(const struct create_body *body, bool fork, struct cay_spec *spec,
@@ -307,7 +304,6 @@ static const char *absent[1]; /* where a list points that did not come */
 static struct create_body body_of(const struct cay_spec *spec)
 {
     return (struct create_body){
-        .network_access = spec->network_access,
         .persistent = spec->persistent,
         .stop_when_start_ends = spec->stop_when_start_ends,
         .gpu_count = spec->gpu_count,
@@ -365,7 +361,6 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     (void)cay_v1_time(-1, body->lease_seconds, 1000, &spec->lease_ms);
     spec->name = body->name;
     spec->gpu_count = (uint32_t)body->gpu_count;
-    spec->network_access = body->network_access;
     spec->persistent = body->persistent;
     spec->stop_when_start_ends = body->stop_when_start_ends;
     spec->env = body->env;
@@ -409,6 +404,8 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
         r = set_ready(body, fork, spec, err);
     if (r == 0 && body->idle_when.at != absent)
         r = cay_v1_idle_when(&body->idle_when, &spec->idle_when, err);
+    if (r == 0)
+        r = cay_v1_decode_network(a, &body->network, &spec->network, NULL, err);
     if (r == 0)
         set_rest(body, spec);
     return r;

@@ -11,8 +11,9 @@ struct update_body {
     double cpu_cores, memory_gb, disk_gb; /* 0: absent */
     int64_t timeout_minutes, timeout_ms;  /* -1: absent, as with all below */
     int64_t idle_minutes, idle_ms, lease_seconds;
-    const struct cay_json *secrets, *ports, *network_policy;
+    const struct cay_json *secrets, *ports;
     const char *track;
+    struct cay_v1_network network;
 };
 
 #define BODY struct update_body
@@ -41,7 +42,7 @@ static const struct cay_field update_fields[] = {
     CAY_FIELD_ANY(BODY, secrets, "secrets", .type = "{any}"),
     CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
     CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),
-    CAY_FIELD_ANY(BODY, network_policy, "networkPolicy", .type = "{any}"),
+    CAY_V1_NETWORK_FIELDS(BODY),
     CAY_FIELD_END,
 };
 
@@ -114,6 +115,8 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
                                CAY_V1_NO_TIMES};
     struct values values = {0};
     struct cay_change change = {0};
+    struct cay_network network;
+    bool is_network = false;
     struct cay_sandbox sb;
     int r = cay_req_decode(req, update_fields, &body, err);
     if (r == 0 && body.ports) {
@@ -123,7 +126,7 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     if (r == 0)
         r = set_secrets(req->arena, &body, &values, &change, err);
     if (r == 0)
-        r = cay_v1_refuse(body.network_policy, "networkPolicy", err);
+        r = cay_v1_decode_network(req->arena, &body.network, &network, &is_network, err);
     if (r == 0)
         r = set_sizes(&body, &values, &change, err);
     if (r == 0 && body.idle_when.at != no_strs) {
@@ -135,6 +138,7 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     set_times(&body, &values, &change);
     change.name = body.name;
     change.track = body.track;
+    change.network = is_network ? &network : NULL;
     change.labels = body.labels.at == no_strs ? NULL : &body.labels;
     change.tags = body.tags.at == no_pairs ? NULL : &body.tags;
     change.env = body.env.at == no_pairs ? NULL : &body.env;
@@ -175,8 +179,8 @@ static int extend(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 
 const struct cay_route cay_v1_update_routes[] = {
     {"PATCH", "/api/v1/sandbox/{id}", CAY_SCOPE_WRITE, update, CAY_BODY_AUTO,
-     CAY_DOC("Change one: name, labels, tags, environment, ports, sizes, times", "Sandbox; 501",
-             .topic = "Sandboxes", .body = update_fields,
+     CAY_DOC("Change one: name, labels, tags, environment, ports, sizes, times, network",
+             "Sandbox; 501", .topic = "Sandboxes", .body = update_fields,
              .send = "{'tags': {'stage': 'test'}, 'timeoutMinutes': 30}")},
     {"POST", "/api/v1/sandbox/{id}/extend", CAY_SCOPE_WRITE, extend, CAY_BODY_AUTO,
      CAY_DOC("Give it more time, from now on", "Sandbox", .body = extend_fields,

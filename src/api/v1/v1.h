@@ -12,7 +12,8 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_sandbox_routes[], cay_v1_bulk_routes[], cay_v1_exec_routes[], cay_v1_input_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
-extern const struct cay_route cay_v1_access_routes[], cay_v1_status_routes[];
+extern const struct cay_route cay_v1_access_routes[], cay_v1_status_routes[],
+    cay_v1_network_routes[];
 extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
 extern const struct cay_route cay_v1_port_routes[], cay_v1_expose_routes[], cay_v1_tunnel_routes[];
 
@@ -78,6 +79,25 @@ int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struc
 int cay_v1_moment(struct cay_arena *a, const char *text, const char *field, int64_t *out,
                   struct cay_error *err);
 extern const char *const cay_v1_tracks[]; /* off, files, workspace */
+/* network.c: what may be reached, in any of the forms that it is asked for in. */
+struct cay_v1_network {
+    const struct cay_json *access, *policy, *allowlist, *denylist;
+};
+#define CAY_V1_NETWORK_FIELDS(body)                                                                \
+    CAY_FIELD_ANY(body, network.access, "networkAccess", .type = "boolean|null"),                  \
+        CAY_FIELD_ANY(body, network.policy, "networkPolicy", .type = "NetworkPolicy|string|null"), \
+        CAY_FIELD_ANY(body, network.allowlist, "networkAllowlist", .type = "[string]|null"),       \
+        CAY_FIELD_ANY(body, network.denylist, "networkDenylist", .type = "[string]|null")
+extern const struct cay_field cay_v1_policy_fields[];
+/* Nothing is written when nothing was said; given_out, unless NULL, tells. */
+int cay_v1_decode_network(struct cay_arena *a, const struct cay_v1_network *asked,
+                          struct cay_network *out, bool *given_out, struct cay_error *err);
+/* networkAccess, networkPolicy and both lists, into the object that is open. */
+void cay_v1_shape_network(struct cay_json_writer *w, const struct cay_network *n);
+void cay_v1_shape_policy(struct cay_json_writer *w, const char *key, const struct cay_network *n);
+/* The two lists by these names; null unless it was asked for by a list. */
+void cay_v1_shape_lists(struct cay_json_writer *w, const char *allow, const char *deny,
+                        const struct cay_network *n);
 /* Known, and not to be had yet: refused unless it is absent or says nothing. */
 int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err);
 

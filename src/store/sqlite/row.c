@@ -53,6 +53,23 @@ static void put_ready(struct cay_json_writer *w, const struct cay_ready *ready)
     cay_jw_object_end(w);
 }
 
+/* Rows say it in one word where that is all. */
+static void put_network(struct cay_json_writer *w, const struct cay_network *n)
+{
+    cay_jw_bool(w, "network_access", cay_network_leads_out(n));
+    if (n->form == CAY_NETWORK_ACCESS && n->generation == 1)
+        return;
+    cay_jw_object(w, "network");
+    cay_jw_str(w, "form", cay_network_form_name(n->form));
+    cay_jw_str(w, "mode", cay_network_mode_name(n->mode));
+    put_strs(w, "allow", &n->allow);
+    put_strs(w, "deny", &n->deny);
+    put_strs(w, "subnets_allow", &n->subnets_allow);
+    put_strs(w, "subnets_deny", &n->subnets_deny);
+    cay_jw_int(w, "generation", (int64_t)n->generation);
+    cay_jw_object_end(w);
+}
+
 static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
 {
     cay_jw_object(w, "config");
@@ -66,7 +83,7 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_int(w, "disk_bytes", (int64_t)spec->disk_bytes);
     cay_jw_int(w, "pids", spec->pids);
     cay_jw_int(w, "gpu_count", spec->gpu_count);
-    cay_jw_bool(w, "network_access", spec->network_access);
+    put_network(w, &spec->network);
     cay_jw_bool(w, "persistent", spec->persistent);
     cay_jw_bool(w, "stop_when_start_ends", spec->stop_when_start_ends);
     cay_jw_int(w, "timeout_ms", spec->timeout_ms);
@@ -247,6 +264,25 @@ static void read_ready(struct cursor *c, struct cay_ready *ready)
     ready->timeout_ms = pick_int(&in, "timeout_ms", NULL);
 }
 
+/* What cannot be understood leads nowhere. */
+static void read_network(struct cursor *c, struct cay_network *n)
+{
+    bool access = pick_bool(c, "network_access");
+    *n = (struct cay_network){.mode = access ? CAY_NETWORK_OPEN : CAY_NETWORK_OFF, .generation = 1};
+    struct cursor in = into(c, "network");
+    if (!in.object)
+        return;
+    const char *form = pick_str(&in, "form"), *mode = pick_str(&in, "mode");
+    if (!form || !mode || !cay_network_form_parse(form, &n->form) ||
+        !cay_network_mode_parse(mode, &n->mode))
+        n->mode = CAY_NETWORK_OFF;
+    n->allow = pick_strs(&in, "allow");
+    n->deny = pick_strs(&in, "deny");
+    n->subnets_allow = pick_strs(&in, "subnets_allow");
+    n->subnets_deny = pick_strs(&in, "subnets_deny");
+    n->generation = (uint64_t)pick_int(&in, "generation", NULL);
+}
+
 static void read_spec(struct cursor *c, struct cay_spec *spec)
 {
     spec->name = pick_str(c, "name");
@@ -259,7 +295,7 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
     spec->disk_bytes = (uint64_t)pick_int(c, "disk_bytes", NULL);
     spec->pids = (uint32_t)pick_int(c, "pids", NULL);
     spec->gpu_count = (uint32_t)pick_int(c, "gpu_count", NULL);
-    spec->network_access = pick_bool(c, "network_access");
+    read_network(c, &spec->network);
     spec->persistent = pick_bool(c, "persistent");
     spec->stop_when_start_ends = pick_bool(c, "stop_when_start_ends");
     spec->timeout_ms = pick_int(c, "timeout_ms", NULL);
