@@ -283,7 +283,7 @@ TEST(http_socket_flood_of_pings_is_bounded)
     (void)fcntl(client.fd, F_SETFL, O_NONBLOCK);
     size_t sent = 0, part = 0;
     struct pollfd p = {.fd = client.fd, .events = POLLOUT};
-    while (sent < 200 * CAY_MIB && poll(&p, 1, 100) > 0) {
+    while (sent < 200 * CAY_MIB && poll(&p, 1, 10000) > 0) {
         ssize_t n = send(client.fd, frames.data + part, frames.len - part, MSG_NOSIGNAL);
         if (n < 0 && errno != EAGAIN)
             break;

@@ -14,7 +14,7 @@ struct tunnel {
     SSL *ssl;
     char up[4096], down[4096];
     size_t up_len, down_len; /* what the other side did not take yet */
-    bool shut, over;         /* the client says no more; all is over */
+    bool shut, gone, over;   /* the client says no more; it is not there any more; all is over */
 };
 
 const char *tunnel_identity(void)
@@ -33,7 +33,8 @@ static bool move_down(struct tunnel *t)
         t->over = SSL_get_error(t->ssl, 0) != SSL_ERROR_WANT_READ;
         return false;
     }
-    ssize_t n = send(t->near, t->down, t->down_len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n = t->gone ? (ssize_t)t->down_len
+                        : send(t->near, t->down, t->down_len, MSG_NOSIGNAL | MSG_DONTWAIT);
     t->over = n < 0 && errno != EAGAIN;
     if (n <= 0)
         return false;
@@ -68,12 +69,15 @@ static bool move_up(struct tunnel *t)
 static void wait_for_both(struct tunnel *t)
 {
     short take = t->shut || t->up_len > 0 ? 0 : POLLIN, give = t->down_len > 0 ? POLLOUT : 0;
+    bool blind = t->gone || (t->up_len > 0 && !give);
     struct pollfd fds[] = {
-        {.fd = t->up_len > 0 && !give ? -1 : t->near, .events = (short)(take | give)},
+        {.fd = blind ? -1 : t->near, .events = (short)(take | give)},
         {.fd = t->far, .events = (short)((give ? 0 : POLLIN) | (t->up_len > 0 ? POLLOUT : 0))},
     };
-    if (poll(fds, COUNT(fds), 20000) <= 0 || (t->shut && fds[0].revents & POLLHUP))
-        t->over = true; /* one that is gone has said all that there was */
+    t->over = poll(fds, COUNT(fds), 20000) <= 0;
+    /* What is said to one that is gone is still read: closing over it would be a reset, which takes
+     * the client's last words with it. */
+    t->gone = t->gone || (t->shut && fds[0].revents & POLLHUP);
 }
 
 static void *run(void *arg)
