@@ -134,7 +134,7 @@
 #define CAY_NET_GIVEN_MS (10 * 60 * 1000LL) /* they count for so long at least */
 #define CAY_NET_CONNECTIONS 1024            /* of one sandbox at once */
 #define CAY_NET_ACCOUNT_CONNECTIONS 4096    /* of all of an account's */
-#define CAY_NET_ALL_CONNECTIONS 6000        /* of all: each has two descriptors, of 20,000 */
+#define CAY_NET_ALL_CONNECTIONS 6000        /* of all, or a third of the descriptors */
 #define CAY_NET_RATE 200                    /* new ones of one sandbox in a second */
 #define CAY_NET_BURST 1000                  /* and so many at once after a quiet time */
 #define CAY_NET_DNS_RATE 100                /* questions of one sandbox in a second */

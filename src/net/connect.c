@@ -285,7 +285,7 @@ static bool may_open(struct cay_way *w)
     const struct cay_egress *e = w->egress;
     return w->connection_count < CAY_NET_CONNECTIONS &&
            w->payer->connections < CAY_NET_ACCOUNT_CONNECTIONS &&
-           e->connections < CAY_NET_ALL_CONNECTIONS;
+           e->connections < e->connections_max;
 }
 
 static char *copy(const char *s)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 bool cay_bucket_take(struct cay_bucket *b, int64_t rate, int64_t burst, int64_t now_ms)
 {
@@ -253,6 +254,15 @@ static void do_open(void *arg)
 
 /* ---- from any thread ---- */
 
+/* Each takes two descriptors, and the rest of the server needs some as well. */
+static unsigned most_connections(void)
+{
+    struct rlimit files = {.rlim_cur = 0};
+    (void)getrlimit(RLIMIT_NOFILE, &files); /* else there are none */
+    return files.rlim_cur / 3 < CAY_NET_ALL_CONNECTIONS ? (unsigned)(files.rlim_cur / 3)
+                                                        : CAY_NET_ALL_CONNECTIONS;
+}
+
 int cay_egress_open(const struct cay_egress_options *o, struct cay_egress **out,
                     struct cay_error *err)
 {
@@ -267,6 +277,7 @@ int cay_egress_open(const struct cay_egress_options *o, struct cay_egress **out,
         free(e);
         return r;
     }
+    e->connections_max = most_connections();
     e->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     cay_loop_ask(e->loop, do_open, &(struct order){.egress = e, .options = o});
     *out = e;

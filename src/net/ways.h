@@ -66,7 +66,7 @@ struct cay_egress {
     struct cay_net_host host;
     struct cay_way *ways[CAY_WAY_BUCKETS];
     struct cay_payer *payers;
-    unsigned connections;
+    unsigned connections, connections_max;
     struct cay_deadlines dialling, claiming, asking, tcp_resting, dns_resting;
     int spare_fd; /* see refuse_one */
     bool failing; /* that was needed, and told */
