@@ -2,10 +2,10 @@
 """Policies hold: what is said is what can be reached. All of it in namespaces that the test made."""
 import pytest
 
+from harness.egress import command, probe, refused, wish
 from harness.internet import HOLD, Internet
 from harness.server import Server
 from harness.wait import until
-from harness.wishes import command, probe, refused, wish
 
 WEB, OTHER, PRIVATE = "198.51.100.10", "198.51.100.11", "10.9.9.9"
 UNKNOWN = ("ENOTFOUND", "EAI_AGAIN", "EREFUSED")

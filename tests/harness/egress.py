@@ -11,8 +11,12 @@ def wish(kind, host, port=None, **more):
     return {"kind": kind, "host": host, **({"port": port} if port else {}), **more}
 
 
+def command(*wishes):
+    return ["node", "-e", PROBE, json.dumps(list(wishes))]
+
+
 def probe(client, box, *wishes):
-    result = client.exec(box["id"], ["node", "-e", PROBE, json.dumps(list(wishes))])
+    result = client.exec(box["id"], command(*wishes))
     assert result["exitCode"] == 0, result
     return json.loads(result["stdout"].splitlines()[-1])
 
