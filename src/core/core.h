@@ -73,6 +73,9 @@ int cay_core_find(struct cay_core *core, const struct cay_account *owner, const 
 int cay_core_find_held(struct cay_core *core, const struct cay_account *owner, const char *id,
                        struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
                        struct cay_error *err);
+/* cay_core_file for a row that was found before. */
+int cay_core_file_in(struct cay_core *core, const struct cay_sandbox *sb,
+                     struct cay_file_request *rq, struct cay_file_ends *out, struct cay_error *err);
 /* A path in a sandbox, as callers may name one. */
 int cay_core_check_path(const char *path, const char *field, struct cay_error *err);
 /* What is asked for against what the host can give; what was left out is fitted to it. */
@@ -81,9 +84,8 @@ int cay_core_check_spec(struct cay_core *core, struct cay_spec *spec, struct cay
 int cay_core_check_exec(const struct cay_exec_spec *spec, struct cay_error *err);
 /* exec_files.c: what a command begins with, checked and written. */
 int cay_core_check_files(const struct cay_exec_spec *spec, struct cay_error *err);
-int cay_core_put_files(struct cay_core *core, const struct cay_account *owner, const char *id,
-                       const struct cay_exec_spec *spec, struct cay_arena *a,
-                       struct cay_error *err);
+int cay_core_put_files(struct cay_core *core, const struct cay_sandbox *sb,
+                       const struct cay_exec_spec *spec, struct cay_error *err);
 /* What the store said belongs to somebody else, a sandbox or a snapshot: the team that has it, if
  * he may do what he came for. CAY_ERR_FORBIDDEN. */
 int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, const char *id,

@@ -120,7 +120,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     if (r == 0 && !found)
         r = cay_state_apply(&sb.state, CAY_EXEC, err);
     if (r == 0 && !found)
-        r = cay_core_put_files(core, owner, sb.id, spec, a, err);
+        r = cay_core_put_files(core, &sb, spec, err);
     if (r < 0 || found)
         return r;
     struct cay_execution ex = {.status = CAY_EXEC_RUNNING,

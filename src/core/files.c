@@ -161,14 +161,20 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
                   struct cay_file_request *rq, struct cay_arena *a, struct cay_file_ends *out,
                   struct cay_error *err)
 {
-    CAY_CLEANUP(close_pipes) struct cay_file_pipes theirs = {-1, -1, -1};
-    CAY_CLEANUP(close_ends) struct cay_file_ends ours = {-1, -1, -1};
     struct cay_sandbox sb;
     int r = cay_core_find(core, owner, id, a, &sb, err);
+    return r < 0 ? r : cay_core_file_in(core, &sb, rq, out, err);
+}
+
+int cay_core_file_in(struct cay_core *core, const struct cay_sandbox *sb,
+                     struct cay_file_request *rq, struct cay_file_ends *out, struct cay_error *err)
+{
+    CAY_CLEANUP(close_pipes) struct cay_file_pipes theirs = {-1, -1, -1};
+    CAY_CLEANUP(close_ends) struct cay_file_ends ours = {-1, -1, -1};
+    enum cay_state state = sb->state;
+    int r = check(rq, sb, err);
     if (r == 0)
-        r = check(rq, &sb, err);
-    if (r == 0)
-        r = cay_state_apply(&sb.state, CAY_EXEC, err);
+        r = cay_state_apply(&state, CAY_EXEC, err);
     if (r == 0)
         r = make_pipe(false, &ours.out_fd, &theirs.out, err);
     if (r == 0 && takes_data(rq->op))
@@ -183,7 +189,7 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
     if (lasts) /* fewer, longer turns for both sides; where it is refused they are as usual */
         (void)fcntl(takes_data(rq->op) ? ours.in_fd : ours.out_fd, F_SETPIPE_SZ,
                     CAY_FILE_PIPE_BYTES);
-    r = cay_provider_file(core->provider, sb.id, rq, &theirs,
+    r = cay_provider_file(core->provider, sb->id, rq, &theirs,
                           lasts ? CAY_FILE_DATA_MS : CAY_FILE_CALL_MS, err);
     if (r < 0)
         return r;
