@@ -138,6 +138,7 @@ const struct cay_route *const cay_app_tables[] = {
     cay_v1_update_routes,
     cay_v1_process_routes,
     cay_v1_batch_routes,
+    cay_v1_history_routes,
     cay_v1_event_routes,
     cay_v1_audit_routes,
     cay_metrics_routes,

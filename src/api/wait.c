@@ -10,7 +10,7 @@ struct wait {
     struct cay_reader reader;
     struct cay_core *core;
     char sandbox_id[CAY_ID_SIZE], exec_id[CAY_ID_SIZE];
-    bool attends;
+    bool attends, ended;
 };
 
 static enum cay_pull pull(struct cay_stream *s, struct cay_buf *out, size_t room)
@@ -19,10 +19,17 @@ static enum cay_pull pull(struct cay_stream *s, struct cay_buf *out, size_t room
     struct cay_record rec;
     struct cay_error ignored; /* the second half meets the same error and tells it */
     (void)out, (void)room;
+    if (w->ended)
+        return cay_core_version_due(w->core, w->exec_id) ? CAY_PULL_WAIT : CAY_PULL_END;
     for (int i = 0; i < RECORDS_MAX; i++) {
         int r = cay_reader_next(&w->reader, &rec, &ignored);
-        if (r < 0 || (r == CAY_READ_RECORD && rec.kind == CAY_RECORD_EXIT))
+        if (r < 0)
             return CAY_PULL_END;
+        if (r == CAY_READ_RECORD && rec.kind == CAY_RECORD_EXIT) {
+            w->ended = true;
+            cay_reader_rest(&w->reader);
+            return pull(s, out, room);
+        }
         if (r == CAY_READ_END) {
             cay_reader_rest(&w->reader);
             return cay_core_lost(w->core, w->sandbox_id, w->exec_id) ? CAY_PULL_END : CAY_PULL_WAIT;

@@ -4,7 +4,8 @@
 #include "core/service.h"
 #include "http/stream.h"
 
-/* For cay_resp_defer: sends nothing and ends when the execution does. Takes over the descriptor. */
+/* For cay_resp_defer: sends nothing and ends when the execution does, and the version that it is
+ * due has been made. Takes over the descriptor. */
 struct cay_stream *cay_api_wait(struct cay_core *core, const struct cay_execution *ex, int log_fd);
 /* What is kept of a stream (CAY_RECORD_PAD: of both) from a record on, without its first `skip`
  * bytes, at most limit bytes; true when some is missing. */

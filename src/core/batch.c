@@ -12,10 +12,8 @@
 static int start_threads(struct cay_core *core, struct cay_error *err)
 {
     struct cay_batcher *all = &core->batcher;
-    int r = 0;
+    int r = cay_waiter_start(core, err);
     pthread_mutex_lock(&all->lock);
-    if (all->started == 0)
-        r = cay_waiter_start(core, err);
     while (r == 0 && all->started < CAY_BATCH_THREADS) {
         if (pthread_create(&all->threads[all->started], NULL, cay_batch_main, core) != 0)
             r = cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");

@@ -139,6 +139,7 @@ static void finish_item(struct cay_batch_slot *slot)
     struct cay_execution ex;
     struct cay_error err = {0};
     slot->running = false;
+    cay_core_await_version(b->core, slot->wait.exec_id);
     int r = cay_core_execution(b->core, &b->owner, slot->wait.sandbox_id, slot->wait.exec_id, &a,
                                &ex, &fd, &err);
     if (r == 0 && ex.status != CAY_EXEC_EXITED)

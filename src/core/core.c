@@ -54,6 +54,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_maker_init(&core->maker);
     cay_readier_init(&core->readier);
     cay_waiter_init(&core->waiter);
+    cay_historian_init(&core->historian);
     cay_batcher_init(&core->batcher);
     cay_leases_init(&core->leases);
     cay_running_init(&core->running);
@@ -112,6 +113,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     if (r == 0)
         r = cay_network_begin(core, cfg, err);
     if (r == 0)
+        r = cay_path_open_dir(cfg->data_fd, "history", 0700, &core->historian.dir_fd, err);
+    if (r == 0)
         r = cay_core_keep(core, err);
     if (r < 0) {
         cay_core_close(core);
@@ -139,6 +142,7 @@ void cay_core_close(struct cay_core *core)
     cay_maker_done(core);
     cay_readier_done(core);
     cay_keeper_stop(core);
+    cay_historian_done(core);
     cay_settler_done(&core->settler);
     cay_network_end(core);
     cay_provider_close(core->provider);

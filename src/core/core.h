@@ -3,6 +3,7 @@
 #pragma once
 #include "core/batch.h"
 #include "core/cache.h"
+#include "core/history.h"
 #include "core/hold.h"
 #include "core/keyring.h"
 #include "core/lease.h"
@@ -47,6 +48,7 @@ struct cay_core {
     struct cay_leases leases;
     struct cay_running running;
     struct cay_egress *egress; /* NULL: sandboxes have no network of ours */
+    struct cay_historian historian;
 
     /* kept_reconcile.c, on the keeper's thread */
     struct cay_core_suspect *suspects; /* without a row at the last pass; malloc'ed */

@@ -40,6 +40,7 @@ int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const ch
     if (left && !sb->answered)
         return r; /* the row stays, and names what is left */
     cay_log_remove_all(core->logs_fd, sb->id);
+    cay_history_forget(core, sb->id);
     if (!sb->answered)
         return cay_store_remove(core->store, sb->id, CAY_SOON, err);
     sb->state = CAY_ERROR;
@@ -141,13 +142,26 @@ static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error 
     return r;
 }
 
+/* Whose row is about to say RUNNING. */
+static int begin_history(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
+{
+    const char *from = sb->spec.from;
+    if (from && cay_id_is_sandbox(from))
+        return cay_history_fork(core, from, sb, err);
+    cay_history_begin(core, sb);
+    return 0;
+}
+
 static int say_running(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
                        enum cay_durable durable, struct cay_error *err)
 {
     sb->state = CAY_RUNNING;
+    int r = begin_history(core, sb, err);
+    if (r < 0)
+        return r;
     sb->created_in_ms = cay_clock_mono_ms() - began_ms;
     sb->updated_at_ms = cay_clock_ms();
-    int r = cay_store_update(core->store, sb, durable, err);
+    r = cay_store_update(core->store, sb, durable, err);
     if (r < 0)
         return r;
     cay_crash_point("create-row-running");

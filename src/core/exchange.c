@@ -10,9 +10,11 @@
 
 void cay_exchange_done(struct cay_exchange *x)
 {
-    cay_close_fd(&x->ends.out_fd);
-    cay_close_fd(&x->ends.in_fd);
-    cay_close_fd(&x->ends.end_fd);
+    if (x->until_ms > 0) { /* else it never began, and has no ends */
+        cay_close_fd(&x->ends.out_fd);
+        cay_close_fd(&x->ends.in_fd);
+        cay_close_fd(&x->ends.end_fd);
+    }
     cay_buf_done(&x->in);
     cay_buf_done(&x->out);
 }

@@ -140,6 +140,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     }
     cay_str_copy(ex.id, sizeof ex.id, exec_id);
     cay_str_copy(ex.sandbox_id, sizeof ex.sandbox_id, sb.id);
+    cay_history_expect(core, &sb, exec_id, spec);
     *out = ex;
     return 0;
 }

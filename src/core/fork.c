@@ -141,6 +141,8 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
         r = check(spec, &source, count, err);
     if (r < 0)
         return r;
+    if (spec->at && (r = cay_history_check(core, source.id, spec->at, err)) < 0)
+        return r;
     wanted.from = cay_arena_strdup(a, source.id); /* it goes out with the forks */
     whose.id = source.account_id;
     r = cay_seal_all(core, whose.id, &wanted.new_secrets, a, &wanted.secrets, err);

@@ -254,6 +254,7 @@ static void sweep(struct cay_core *core)
     int r = cay_store_all(core->store, &a, &rows, &err);
     if (r == 0) {
         cay_log_sweep(core->logs_fd, CAY_LOG_RETENTION_MS, is_alive, &rows);
+        cay_history_sweep(core->historian.dir_fd, CAY_HISTORY_SWEEP_MS, is_alive, &rows);
         cay_events_trim(core->events_fd, cay_clock_ms() - CAY_EVENTS_RETENTION_MS);
         r = cay_store_forget(core->store, before_ms, &err);
     }

@@ -322,6 +322,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     if (r < 0)
         return r;
     cay_crash_point("delete-row-gone");
+    cay_history_forget(core, sb->id);
     cay_core_tell(core, sb, NULL);
     return 0;
 }

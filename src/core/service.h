@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "core/access.h"
 #include "core/ports.h"
+#include "history/history.h"
 #include "log/audit.h"
 #include "log/record.h"
 #include "model/account.h"
@@ -245,6 +246,29 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
 /* What a reply means to the caller: 0 when it is good. NULL: there was none. */
 int cay_core_file_verdict(const struct cay_file_request *rq, const struct cay_file_reply *reply,
                           struct cay_error *err);
+
+/* Code history, see history/history.h; of a sandbox without one CAY_ERR_NOT_FOUND, "NO_HISTORY".
+ * Ids are of executions or commits; unknown ones are CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND". */
+int cay_core_history(struct cay_core *core, const struct cay_account *owner, const char *id,
+                     struct cay_arena *a, struct cay_versions *out, struct cay_error *err);
+int cay_core_diff(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const struct cay_history_ask *ask, cay_history_tell tell, void *arg,
+                  struct cay_arena *a, struct cay_error *err);
+/* Files as they were, as a version of its own; of one path alone unless that is NULL. */
+struct cay_back {
+    const char *id, *id_field, *path;
+};
+int cay_core_rollback(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      const struct cay_back *back, struct cay_arena *a, struct cay_version *out,
+                      struct cay_error *err);
+/* A file with all of it as a git bundle. */
+int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    struct cay_arena *a, int *fd_out, struct cay_error *err);
+/* Is the version that an execution is due still to be made? Whoever follows its log is woken when
+ * it is. Does not block. */
+bool cay_core_version_due(struct cay_core *core, const char *exec_id);
+/* Returns when it is not; or after a while. */
+void cay_core_await_version(struct cay_core *core, const char *exec_id);
 
 /* Many commands over many sandboxes. They run to their end whether somebody follows or not; what is
  * told of them is written to a file, line by line in order of completion. Nothing of one item stops

@@ -120,17 +120,30 @@ void cay_waiter_init(struct cay_waiter *w)
     pthread_mutex_init(&w->lock, NULL);
 }
 
-int cay_waiter_start(struct cay_core *core, struct cay_error *err)
+static int start(struct cay_core *core, struct cay_error *err)
 {
     struct cay_waiter *w = &core->waiter;
-    w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (w->inotify_fd < 0)
+        w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (w->wake_fd < 0)
+        w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->inotify_fd < 0 || w->wake_fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot watch logs");
     if (pthread_create(&w->thread, NULL, waiter_main, core) != 0)
         return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
-    w->running = true;
     return 0;
+}
+
+int cay_waiter_start(struct cay_core *core, struct cay_error *err)
+{
+    struct cay_waiter *w = &core->waiter;
+    int r = 0;
+    pthread_mutex_lock(&w->lock);
+    if (!w->running)
+        r = start(core, err);
+    w->running = r == 0;
+    pthread_mutex_unlock(&w->lock);
+    return r;
 }
 
 void cay_waiter_done(struct cay_waiter *w)

@@ -29,7 +29,7 @@ struct cay_waiter {
 };
 
 void cay_waiter_init(struct cay_waiter *w);
-int cay_waiter_start(struct cay_core *core, struct cay_error *err); /* once */
+int cay_waiter_start(struct cay_core *core, struct cay_error *err); /* again is no error */
 void cay_waiter_done(struct cay_waiter *w);                         /* nobody is told any more */
 /* Until the log of w's execution has its exit record, or none will come. Takes the descriptor; w is
  * the caller's, with ids and `ended` set, and stays where it is. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All of a history as a git bundle, and as another sandbox's. */
+#include "base/clock.h"
 #include "base/path.h"
 #include "history/inside.h"
 #include <dirent.h>
@@ -102,6 +103,18 @@ void cay_history_remove(int dir_fd, const char *sandbox_id)
     if (cay_id_is_sandbox(sandbox_id) &&
         faccessat(dir_fd, sandbox_id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         (void)remove_entry(dir_fd, sandbox_id, true, -1); /* what stays goes at the next sweep */
+}
+
+void cay_history_sweep(int dir_fd, int64_t older_than_ms,
+                       bool (*is_alive)(void *arg, const char *id), void *arg)
+{
+    CAY_CLEANUP(close_dir) DIR *dir = dir_fd < 0 ? NULL : fdopendir(open_below(dir_fd, "."));
+    const int64_t before_s = (cay_clock_ms() - older_than_ms) / 1000;
+    struct stat st;
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (cay_id_is_sandbox(d->d_name) && !is_alive(arg, d->d_name) &&
+            fstatat(dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_mtime < before_s)
+            cay_history_remove(dir_fd, d->d_name);
 }
 
 /* Objects never change, so both may have them; everything else is a copy. */

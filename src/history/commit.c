@@ -234,7 +234,7 @@ static bool tells(const struct cay_history *h, const git_oid *tree, const git_tr
                   const struct cay_history_note *note)
 {
     bool brought = note->brought && note->brought->count > 0;
-    return brought || !h->has_head || !git_oid_equal(tree, git_tree_id(old));
+    return brought || note->always || !h->has_head || !git_oid_equal(tree, git_tree_id(old));
 }
 
 static int finish(struct cay_history *h, const struct cay_history_note *note, git_tree *old,

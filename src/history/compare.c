@@ -114,6 +114,14 @@ static int put_back(struct cay_history *h, const git_diff_file *file, cay_histor
     return r;
 }
 
+static bool has_path(git_tree *tree, const char *path)
+{
+    git_tree_entry *entry = NULL;
+    bool has = git_tree_entry_bypath(&entry, tree, path) == 0;
+    git_tree_entry_free(entry);
+    return has;
+}
+
 int cay_history_back(struct cay_history *h, const char *id, const char *id_field, const char *path,
                      cay_history_do step, void *arg, struct cay_error *err)
 {
@@ -134,6 +142,11 @@ int cay_history_back(struct cay_history *h, const char *id, const char *id_field
         r = cay_history_tree(h, h->has_head ? &h->head : NULL, &now, err);
     if (r == 0 && git_diff_tree_to_tree(&diff, h->repo, now, to, &how) < 0)
         r = cay_history_fail(err, "a version cannot be compared");
+    if (r == 0 && path && !has_path(to, path)) {
+        (void)cay_fail_as(err, CAY_ERR_NOT_FOUND, "NOT_FOUND", "that version has no such file");
+        cay_str_copy(err->field, sizeof err->field, "path");
+        return CAY_ERR_NOT_FOUND;
+    }
     size_t n = r == 0 ? git_diff_num_deltas(diff) : 0;
     /* What goes makes room first: a file may stand where a directory must be. */
     for (size_t i = 0; r == 0 && i < n; i++) {

@@ -25,6 +25,9 @@ int cay_history_open(int dir_fd, const char *sandbox_id, bool make, struct cay_h
 void cay_history_close(struct cay_history *h);
 /* Gone already is no error. */
 void cay_history_remove(int dir_fd, const char *sandbox_id);
+/* Those of sandboxes that are gone, once nothing was written to them for so long. */
+void cay_history_sweep(int dir_fd, int64_t older_than_ms,
+                       bool (*is_alive)(void *arg, const char *id), void *arg);
 /* Another sandbox's history from here on is this one's, too. */
 int cay_history_copy(int dir_fd, const char *from_id, const char *to_id, struct cay_error *err);
 
@@ -69,12 +72,14 @@ struct cay_history_note {
     const struct cay_strs *brought;       /* paths that count as changed whether they are or not */
     const struct cay_history_file *files; /* for what is left out */
     size_t count;
+    bool always; /* also when nothing changed */
 };
 /* False in made: nothing had changed, and nothing was brought. */
 int cay_history_commit(struct cay_history *h, const struct cay_history_note *note, bool *made,
                        char commit_out[CAY_COMMIT_SIZE], struct cay_error *err);
-/* Is there a version of this execution? */
-bool cay_history_has(const struct cay_history *h, const char *id);
+/* Is there a version with this id, of an execution or a commit? As cay_history_diff else. */
+int cay_history_has(struct cay_history *h, const char *id, const char *field,
+                    struct cay_error *err);
 
 /* Between two versions, by execution or commit ids: for each file that differs its name and a
  * unified diff. CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND", with the field's name. */

@@ -112,7 +112,8 @@ TEST(history_of_document_004)
     CHECK_STR("with its file", all.at[0].files.at[0], "index.js");
     CHECK_EQ("and no other", all.at[0].file_count, 1);
     CHECK_STR("oldest last", all.at[2].files.at[0], "README.md");
-    CHECK("found", cay_history_has(t.h, "exec_1") && !cay_history_has(t.h, "exec_x"));
+    CHECK_EQ("found", cay_history_has(t.h, "exec_1", "id", &t.err), 0);
+    CHECK_EQ("not found", cay_history_has(t.h, "exec_x", "id", &t.err), CAY_ERR_NOT_FOUND);
     struct cay_history_ask ask = {"exec_1", "exec_2", "fromExecId", "toExecId"};
     CHECK_EQ("diff", cay_history_diff(t.h, &ask, on_diff, &diff, &t.err), 0);
     cay_buf_addc(&diff, 0);
@@ -242,7 +243,7 @@ TEST(history_of_many_files_is_one_pack)
     begin(&t);
     struct cay_history *other = NULL;
     CHECK_EQ("the other is there", cay_history_open(t.dir_fd, OTHER, false, &other, &t.err), 0);
-    CHECK("and knows", cay_history_has(other, "exec_1"));
+    CHECK_EQ("and knows", cay_history_has(other, "exec_1", "id", &t.err), 0);
     CHECK_EQ("all of it", cay_history_back(other, "exec_1", "", NULL, on_step, &s, &t.err), 0);
     cay_history_close(other);
     cay_history_remove(t.dir_fd, OTHER);

@@ -25,8 +25,6 @@ struct cay_history {
     int64_t looked_at_ns;
     bool has_head;
     git_oid head; /* of the newest version */
-    struct cay_arena arena;
-    struct cay_strs ids; /* of all versions, oldest first */
 };
 
 /* libgit2's own message becomes the cause. */

@@ -45,7 +45,6 @@ void cay_history_close(struct cay_history *h)
     git_odb_free(h->odb);
     cay_close_fd(&h->journal_fd);
     cay_close_fd(&h->fd);
-    cay_arena_done(&h->arena);
     free(h);
 }
 
@@ -106,20 +105,26 @@ static int open_journal(struct cay_history *h, struct cay_error *err)
     return 0;
 }
 
-static int read_journal(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
+struct journal {
+    const char *text;
+    size_t len; /* of what was not read yet: the end comes first */
+};
+static int read_journal(struct cay_history *h, struct cay_arena *a, struct journal *out,
                         struct cay_error *err);
+static bool next_version(struct cay_arena *a, struct journal *j, struct cay_version *out);
 
 /* A power cut may have taken objects whose line is there: the newest version that is whole counts.
  */
 static int find_head(struct cay_history *h, struct cay_error *err)
 {
-    struct cay_versions all;
-    int r = read_journal(h, &h->arena, &all, err);
-    for (size_t i = 0; r == 0 && i < all.count; i++) {
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct journal j;
+    struct cay_version v;
+    int r = read_journal(h, &a, &j, err);
+    while (r == 0 && !h->has_head && next_version(&a, &j, &v)) {
         git_tree *tree = NULL;
         struct cay_error ignored;
-        cay_strs_push(&h->arena, &h->ids, all.at[all.count - 1 - i].id);
-        if (!h->has_head && git_oid_fromstr(&h->head, all.at[i].commit) == 0)
+        if (git_oid_fromstr(&h->head, v.commit) == 0)
             h->has_head = cay_history_tree(h, &h->head, &tree, &ignored) == 0;
         git_tree_free(tree);
     }
@@ -186,7 +191,6 @@ int cay_journal_add(struct cay_history *h, const struct cay_version *v, struct c
     if (write(h->journal_fd, line.data, line.len) != (ssize_t)line.len)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a history's journal");
     (void)snprintf(ref, sizeof ref, "%s\n", v->commit);
-    cay_strs_push(&h->arena, &h->ids, cay_arena_strdup(&h->arena, v->id));
     return cay_path_replace(h->fd, "refs/heads/main", ref, strlen(ref), 0600, err);
 }
 
@@ -219,54 +223,68 @@ static bool read_line(struct cay_arena *a, const char *text, size_t len, struct 
 }
 
 /* A last line without its end is cut off, so that the next does not go on behind it. */
-static int read_journal(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
+static int read_journal(struct cay_history *h, struct cay_arena *a, struct journal *out,
                         struct cay_error *err)
 {
     char *text;
-    size_t len, lines = 0, at = 0;
-    int r = cay_path_read(h->fd, "journal", JOURNAL_MAX, a, &text, &len, err);
+    size_t all, len;
+    int r = cay_path_read(h->fd, "journal", JOURNAL_MAX, a, &text, &all, err);
     if (r < 0)
         return r;
-    while (len > 0 && text[len - 1] != '\n')
+    for (len = all; len > 0 && text[len - 1] != '\n';)
         len--;
-    (void)!ftruncate(h->journal_fd, (off_t)len); /* else it is read again as it is now */
-    for (size_t i = 0; i < len; i++)
-        lines += text[i] == '\n';
-    struct cay_version *all = cay_arena_alloc(a, (lines + 1) * sizeof *all);
-    out->count = 0;
-    while (at < len) {
-        size_t n = (size_t)((char *)memchr(text + at, '\n', len - at) - (text + at));
-        out->count += read_line(a, text + at, n, &all[lines - 1 - out->count]);
-        at += n + 1;
-    }
-    out->at = all + (lines - out->count);
+    if (len < all)
+        (void)!ftruncate(h->journal_fd, (off_t)len); /* else it is read again as it is now */
+    *out = (struct journal){text, len};
     return 0;
+}
+
+/* Newest first; false behind the last. */
+static bool next_version(struct cay_arena *a, struct journal *j, struct cay_version *out)
+{
+    while (j->len > 0) {
+        const char *before = memrchr(j->text, '\n', j->len - 1);
+        size_t at = before ? (size_t)(before - j->text) + 1 : 0, len = j->len - 1 - at;
+        j->len = at;
+        if (read_line(a, j->text + at, len, out))
+            return true;
+    }
+    return false;
 }
 
 int cay_history_list(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
                      struct cay_error *err)
 {
-    return read_journal(h, a, out, err);
+    struct journal j;
+    size_t lines = 0;
+    int r = read_journal(h, a, &j, err);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < j.len; i++)
+        lines += j.text[i] == '\n';
+    *out = (struct cay_versions){.at = cay_arena_alloc(a, (lines + 1) * sizeof *out->at)};
+    while (next_version(a, &j, &out->at[out->count]))
+        out->count++;
+    return 0;
 }
 
-bool cay_history_has(const struct cay_history *h, const char *id)
+int cay_history_has(struct cay_history *h, const char *id, const char *field, struct cay_error *err)
 {
-    for (size_t i = h->ids.count; i > 0; i--)
-        if (strcmp(h->ids.at[i - 1], id) == 0)
-            return true;
-    return false;
+    git_oid unused;
+    return cay_history_find(h, id, field, &unused, err);
 }
 
 int cay_history_find(struct cay_history *h, const char *id, const char *field, git_oid *out,
                      struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_versions all;
-    int r = read_journal(h, &a, &all, err);
+    struct journal j;
+    struct cay_version v;
+    int r = read_journal(h, &a, &j, err);
     bool named = strcmp(id, CAY_HISTORY_NO_ID) != 0;
-    for (size_t i = 0; r == 0 && named && i < all.count; i++)
-        if (strcmp(all.at[i].id, id) == 0 || strcmp(all.at[i].commit, id) == 0)
-            return git_oid_fromstr(out, all.at[i].commit) < 0
+    while (r == 0 && named && next_version(&a, &j, &v))
+        if (strcmp(v.id, id) == 0 || strcmp(v.commit, id) == 0)
+            return git_oid_fromstr(out, v.commit) < 0
                        ? cay_history_fail(err, "a version has no commit")
                        : 0;
     if (r < 0)

@@ -165,7 +165,10 @@
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
 #define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
-#define CAY_HISTORY_MS 30000                     /* that a look at the workspace may take */
+#define CAY_HISTORY_THREADS 8                 /* each at one sandbox, which may keep it waiting */
+#define CAY_HISTORY_MS 30000                  /* that a look at the workspace may take */
+#define CAY_HISTORY_AWAIT_MS 5000             /* that a batch waits for a version */
+#define CAY_HISTORY_SWEEP_MS (60 * 60 * 1000) /* that one without its sandbox stays */
 
 #define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */
 

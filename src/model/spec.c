@@ -19,7 +19,7 @@ struct cay_spec cay_spec_default(void)
 struct cay_spec cay_spec_fork(const struct cay_spec *source)
 {
     struct cay_spec spec = *source;
-    spec.name = spec.volume = spec.from = NULL;
+    spec.name = spec.volume = spec.from = spec.at = NULL;
     spec.disk_fits = true;
     for (size_t i = 0; i < spec.port_count; i++)
         spec.ports[i].created_at_ms = 0;

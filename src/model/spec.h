@@ -56,6 +56,8 @@ struct cay_spec {
     const char *team_id;
     const char *track;           /* what history keeps: "files", "workspace"; NULL: nothing */
     const char *from;            /* sandbox or snapshot whose files it begins with; or NULL */
+    const char *at;              /* version of `from` it begins with: of a fork's request, never
+                                    kept; or NULL */
     const char *volume;          /* that becomes its /workspace; or NULL */
     const struct cay_once *once; /* of the request, never kept; or NULL */
 };

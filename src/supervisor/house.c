@@ -175,7 +175,8 @@ static int open_data(struct cay_config *cfg, struct cay_error *err)
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err)
 {
-    static const char *const servers[] = {"logs", "events", "audit"}; /* its own folders */
+    static const char *const servers[] = {"logs", "events", "audit",
+                                          "history"}; /* its own folders */
     *h = (struct cay_house){-1, -1, -1};
     cay_house_find_user(cfg);
     int r = open_data(cfg, err);

@@ -3,6 +3,7 @@
  * against this by tests/e2e/test_openapi.py and tests/abuse: a member that is not named here fails
  * them. */
 #include "api/dialect.h"
+#include "api/history.h"
 #include "api/v1/v1.h"
 
 #define PAGE                                                                                       \
@@ -129,6 +130,8 @@ static const struct cay_schema schemas[] = {
     {"Volume", "id string, name string|null, accountId string, sandboxId string|null, "
                "dockerImage string|null, sizeBytes integer|null, inUse boolean, createdAt time"},
     {"VolumePage", "volumes [Volume]" PAGE},
+
+    CAY_HISTORY_SCHEMAS,
 
     {"AuditPage", "entries [AuditEntry], nextCursor string|null, hasNext boolean"},
     {"AuditEntry", "time time, account? string, key? string, peer? string, action? string, "

@@ -29,7 +29,7 @@ struct create_body {
     int64_t ready_port, ready_ms; /* 0: absent */
     const char *ready_line;
     int64_t count; /* of forks; 0: absent */
-    const struct cay_json *execution_id;
+    const char *execution_id;
 };
 
 #define BODY struct create_body
@@ -90,7 +90,7 @@ const struct cay_field cay_v1_spec_fields[] = {
     CAY_FIELD_SUB("source", source_fields),
     CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),
     CAY_FIELD_INT(BODY, count, "count", .min = 1, .max = CAY_MAX_FORKS),
-    CAY_FIELD_ANY(BODY, execution_id, "executionId", .type = "string"),
+    CAY_FIELD_STR(BODY, execution_id, "executionId", .max_len = 64),
     CAY_FIELD_PAIRS(BODY, secrets, "secrets", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
     CAY_FIELD_SUB("readyWhen", ready_fields),
@@ -114,11 +114,6 @@ int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error 
     int r = cay_fail(err, CAY_ERR_UNSUPPORTED, "%s is not available yet", field);
     cay_str_copy(err->field, sizeof err->field, field);
     return r;
-}
-
-static int refuse_later_ones(const struct create_body *body, struct cay_error *err)
-{
-    return cay_v1_refuse(body->execution_id, "executionId", err);
 }
 
 static int set_ready(const struct create_body *body, bool fork, struct cay_spec *spec,
@@ -375,6 +370,7 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
         spec->workdir = cay_json_get_str(body->advanced, "workdir", NULL);
     spec->team_id = body->team_id;
     spec->track = body->track;
+    spec->at = body->execution_id;
     spec->new_secrets = body->secrets;
 }
 
@@ -386,8 +382,6 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
     if (r == 0 && !fork && (body->count || body->execution_id))
         r = cay_fail_field(err, body->count ? "count" : "executionId", "unknown field %s",
                            body->count ? "count" : "executionId");
-    if (r == 0)
-        r = refuse_later_ones(body, err);
     if (r == 0)
         r = check_isolation(body->isolation, err);
     if (r == 0)

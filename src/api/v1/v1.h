@@ -13,7 +13,7 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_attach_routes[], cay_v1_output_routes[], cay_v1_log_routes[], cay_v1_stats_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
 extern const struct cay_route cay_v1_access_routes[], cay_v1_status_routes[],
-    cay_v1_network_routes[];
+    cay_v1_network_routes[], cay_v1_history_routes[];
 extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
 extern const struct cay_route cay_v1_port_routes[], cay_v1_expose_routes[], cay_v1_tunnel_routes[];
 

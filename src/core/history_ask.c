@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What callers ask of a history: its versions, what differs, the way back, all of it. */
+#include "core/core.h"
+#include "core/exchange.h"
+#include "model/limits.h"
+#include <fcntl.h>
+#include <string.h>
+
+/* An opened history of the caller's, held. */
+struct open {
+    struct cay_sandbox sb;
+    struct cay_hold hold;
+    struct cay_history *h;
+};
+
+static void open_done(struct open *o)
+{
+    cay_history_close(o->h);
+    cay_hold_end(&o->hold);
+}
+#define AUTO_OPEN CAY_CLEANUP(open_done)
+
+#define AT_FIELD "executionId"
+
+static int open_held(struct cay_core *core, struct open *o, struct cay_error *err)
+{
+    int r = cay_history_hold(core, o->sb.id, &o->hold, err);
+    return r < 0 ? r : cay_history_open(core->historian.dir_fd, o->sb.id, false, &o->h, err);
+}
+
+static int open_it(struct cay_core *core, const struct cay_account *owner, const char *id,
+                   struct cay_arena *a, struct open *o, struct cay_error *err)
+{
+    int r = cay_core_find(core, owner, id, a, &o->sb, err);
+    return r < 0 ? r : open_held(core, o, err);
+}
+
+int cay_core_history(struct cay_core *core, const struct cay_account *owner, const char *id,
+                     struct cay_arena *a, struct cay_versions *out, struct cay_error *err)
+{
+    AUTO_OPEN struct open o = {0};
+    int r = open_it(core, owner, id, a, &o, err);
+    return r < 0 ? r : cay_history_list(o.h, a, out, err);
+}
+
+int cay_core_diff(struct cay_core *core, const struct cay_account *owner, const char *id,
+                  const struct cay_history_ask *ask, cay_history_tell tell, void *arg,
+                  struct cay_arena *a, struct cay_error *err)
+{
+    AUTO_OPEN struct open o = {0};
+    int r = open_it(core, owner, id, a, &o, err);
+    return r < 0 ? r : cay_history_diff(o.h, ask, tell, arg, err);
+}
+
+int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, const char *id,
+                    struct cay_arena *a, int *fd_out, struct cay_error *err)
+{
+    AUTO_OPEN struct open o = {0};
+    CAY_AUTO_FD int fd = -1;
+    int r = open_it(core, owner, id, a, &o, err);
+    if (r < 0)
+        return r;
+    fd = openat(core->historian.dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a file for the history");
+    r = cay_history_bundle(o.h, fd, err);
+    if (r == 0)
+        *fd_out = cay_take_fd(&fd);
+    return r;
+}
+
+/* ---- the way back ---- */
+
+struct way {
+    struct cay_buf frames;
+    uint64_t count;
+};
+
+static int add_step(void *arg, const char *path, uint32_t mode, const void *data, size_t len,
+                    struct cay_error *err)
+{
+    struct way *w = arg;
+    struct cay_file_put head = {.len = len, .path_len = (uint32_t)strlen(path), .mode = mode};
+    if (w->frames.len + len > CAY_HISTORY_COMMIT_BYTES)
+        return cay_fail_as(err, CAY_ERR_TOO_LARGE, "HISTORY_TOO_LARGE",
+                           "that version differs by more than can be put back at once");
+    cay_buf_add(&w->frames, &head, sizeof head);
+    cay_buf_adds(&w->frames, path);
+    cay_buf_add(&w->frames, data, len);
+    w->count++;
+    return 0;
+}
+
+static int put_back(struct cay_core *core, const struct cay_sandbox *sb, struct way *w,
+                    struct cay_error *err)
+{
+    struct cay_file_request rq = {.op = CAY_FILE_PUT,
+                                  .path = ".",
+                                  .cwd = CAY_DEFAULT_WORKDIR,
+                                  .size = CAY_FILE_UNKNOWN,
+                                  .count = w->count};
+    CAY_AUTO_EXCHANGE struct cay_exchange x = {.rq = &rq, .in = w->frames};
+    w->frames = (struct cay_buf){0};
+    if (w->count == 0)
+        return 0;
+    int r = cay_exchange_begin(core, sb, &x, CAY_HISTORY_MS, err);
+    if (r == 0)
+        r = cay_exchange_finish(&x, err);
+    if (r == 0)
+        r = cay_core_file_verdict(&rq, x.has_reply ? &x.reply : NULL, err);
+    return r;
+}
+
+/* What nobody made a version of yet is one first, so that nothing is lost by going back. */
+static int go_back(struct cay_core *core, struct open *o, const struct cay_back *back,
+                   struct cay_arena *a, struct cay_version *out, struct cay_error *err)
+{
+    struct way w = {0};
+    char commit[CAY_COMMIT_SIZE] = "";
+    bool made = false;
+    struct cay_history_note before = {.id = CAY_HISTORY_NO_ID,
+                                      .message = "Changes before a rollback"};
+    struct cay_history_note after = {.id = CAY_HISTORY_NO_ID,
+                                     .message = cay_arena_printf(a, "Rollback to %s", back->id),
+                                     .always = true};
+    int r = cay_history_commit_now(core, &o->sb, o->h, &before, &made, commit, err);
+    if (r == 0)
+        r = cay_history_back(o->h, back->id, back->id_field, back->path, add_step, &w, err);
+    if (r == 0)
+        r = put_back(core, &o->sb, &w, err);
+    cay_buf_done(&w.frames);
+    if (r == 0)
+        r = cay_history_commit_now(core, &o->sb, o->h, &after, &made, commit, err);
+    struct cay_versions all;
+    if (r == 0)
+        r = cay_history_list(o->h, a, &all, err);
+    if (r == 0)
+        *out = all.at[0];
+    return r;
+}
+
+int cay_history_go_back(struct cay_core *core, const struct cay_sandbox *sb, const char *version,
+                        struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    AUTO_OPEN struct open o = {.sb = *sb};
+    struct cay_version made;
+    int r = open_held(core, &o, err);
+    return r < 0 ? r
+                 : go_back(core, &o, &(struct cay_back){version, AT_FIELD, NULL}, &a, &made, err);
+}
+
+int cay_history_check(struct cay_core *core, const char *sandbox_id, const char *version,
+                      struct cay_error *err)
+{
+    AUTO_OPEN struct open o = {0};
+    cay_str_copy(o.sb.id, sizeof o.sb.id, sandbox_id);
+    int r = open_held(core, &o, err);
+    return r < 0 ? r : cay_history_has(o.h, version, AT_FIELD, err);
+}
+
+int cay_core_rollback(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      const struct cay_back *back, struct cay_arena *a, struct cay_version *out,
+                      struct cay_error *err)
+{
+    AUTO_OPEN struct open o = {0};
+    int r = back->path ? cay_core_check_path(back->path, "path", err) : 0;
+    if (r == 0)
+        r = open_it(core, owner, id, a, &o, err);
+    return r < 0 ? r : go_back(core, &o, back, a, out, err);
+}
