@@ -46,6 +46,7 @@ static void close_client(struct cay_dispatcher *d, struct cay_client *c)
     c->used = false;
     if (d->backup.active && d->backup.client == (int)(c - d->clients))
         cay_backup_end(d);
+    cay_images_client_gone(d, (int)(c - d->clients));
 }
 
 void cay_dispatcher_drop(struct cay_dispatcher *d, int client)
@@ -252,8 +253,13 @@ static int check(const struct cay_dispatcher *d, const struct cay_client *c,
     return 0;
 }
 
+static bool is_about_images(uint32_t op)
+{
+    return op >= CAY_ENGINE_IMAGE_HAS && op <= CAY_ENGINE_IMAGE_EXPORT;
+}
+
 static void take_request(struct cay_dispatcher *d, struct cay_client *c,
-                         const struct cay_engine_request *rq)
+                         const struct cay_engine_request *rq, const int *fds, int fd_count)
 {
     struct cay_error err;
     char text[CAY_MESSAGE_MAX / 2];
@@ -262,7 +268,16 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         abort();
     *p = (struct cay_pending){*rq, (int)(c - d->clients), c->serial, NULL};
     c->busy = true;
-    if (check(d, c, rq, &err) < 0) {
+    int r = check(d, c, rq, &err);
+    if (r == 0 && is_about_images(rq->op))
+        r = cay_images_check(rq, fd_count, &err);
+    if (r == 0 && is_about_images(rq->op)) {
+        cay_images_take(d, p, fds, fd_count);
+        return;
+    }
+    for (int i = 0; i < fd_count; i++)
+        close(fds[i]); /* nobody else is to bring any */
+    if (r < 0) {
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
         return;
     }
@@ -302,14 +317,17 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
 static void read_client(struct cay_dispatcher *d, struct cay_client *c)
 {
     struct cay_engine_request rq;
-    ssize_t n = cay_packet_recv(c->source.fd, &rq, sizeof rq, NULL, 0, NULL);
+    int fds[CAY_ENGINE_FDS], fd_count = 0;
+    ssize_t n = cay_packet_recv(c->source.fd, &rq, sizeof rq, fds, CAY_ENGINE_FDS, &fd_count);
     if (n < 0 && errno == EAGAIN)
         return;
     if (n != sizeof rq || c->busy) { /* gone, or does not keep to one request at a time */
+        for (int i = 0; n > 0 && i < fd_count; i++)
+            close(fds[i]);
         close_client(d, c);
         return;
     }
-    take_request(d, c, &rq);
+    take_request(d, c, &rq, fds, fd_count);
 }
 
 static void accept_client(struct cay_dispatcher *d)
@@ -339,8 +357,8 @@ static void reap(struct cay_dispatcher *d)
         struct cay_box *box = cay_boxes_of_pid(d, pid);
         if (box)
             cay_boxes_died(d, box, true, status);
-        else if (!cay_kept_child_died(d, pid, status) && !cay_jobs_child_died(d, pid) &&
-                 cay_jobs_coming_up(d))
+        else if (!cay_kept_child_died(d, pid, status) && !cay_images_child_died(d, pid) &&
+                 !cay_jobs_child_died(d, pid) && cay_jobs_coming_up(d))
             d->early[d->early_at++ % CAY_COUNT(d->early)] = (struct cay_reaped){pid, status};
     }
 }
@@ -362,6 +380,7 @@ static void tick(struct cay_dispatcher *d)
     cay_jobs_tick(d, now);
     cay_boxes_tick(d, now);
     cay_backup_tick(d, now);
+    cay_images_tick(d, now);
     cay_trash_tick(d);
     cay_care_tick(d, now);
     if (d->down_client >= 0 && d->box_count == 0 && d->trash_pid <= 0) {
@@ -392,6 +411,9 @@ static void wake(struct cay_dispatcher *d, struct cay_source *s)
         break;
     case CAY_FROM_FILLER:
         cay_jobs_berth_ready(d);
+        break;
+    case CAY_FROM_IMAGER:
+        cay_images_ready(d, (struct cay_image_job *)s);
         break;
     case CAY_FROM_PIDFD:
         cay_boxes_died(d, (struct cay_box *)s, false, 0);
@@ -434,6 +456,7 @@ static void open_shop(struct cay_dispatcher *d)
         cay_dispatcher_open_doors(d);
         return;
     }
+    cay_images_sweep(d);
     cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL); /* of an engine that was killed */
     cay_boxes_wish(d, CAY_ENGINE_CREATE, CAY_TRIAL_ID, CAY_DEFAULT_IMAGE);
     cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL);

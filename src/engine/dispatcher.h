@@ -8,6 +8,7 @@
  *   kept.c        snapshots and volumes, and what is made of another's files
  *   connect.c     the way to pid 1
  *   socket.c      sockets inside
+ *   images.c      the children that work on the image store
  *   backup.c      trees that stand still until they are copied
  *   adopt.c       finding at start what an earlier engine left
  *   trash.c       the child that removes trees
@@ -29,6 +30,7 @@ enum cay_source_kind {
     CAY_FROM_SPAWNER,
     CAY_FROM_FILLER,
     CAY_FROM_PIDFD,
+    CAY_FROM_IMAGER,
 };
 
 /* First member of everything that epoll wakes us for. */
@@ -100,6 +102,19 @@ struct cay_backup {
     struct cay_pending *waits; /* for the standstill */
 };
 
+/* One request about images: it waits, or a child is at work on it. */
+struct cay_image_job {
+    struct cay_source source; /* what the child says */
+    bool used;
+    pid_t pid;                   /* 0: it waits */
+    struct cay_pending *pending; /* NULL: a wish of the engine's own, or nobody waits any more */
+    uint32_t op;
+    int fds[CAY_ENGINE_FDS];
+    int64_t deadline_ms;
+    uint32_t turn;         /* the lowest is next */
+    struct cay_box *holds; /* the snapshot that it reads */
+};
+
 struct cay_dispatcher {
     struct cay_engine engine;
     int epoll_fd;
@@ -121,6 +136,8 @@ struct cay_dispatcher {
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
     struct cay_backup backup;
     struct cay_listing listing;
+    struct cay_image_job image_jobs[CAY_IMAGE_WAITING];
+    uint32_t image_turn;
     int down_client; /* waits until nothing is left; -1 none */
     bool adopted;    /* what an earlier engine left is known */
     bool open;       /* clients are let in */
@@ -192,6 +209,8 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* jobs.c */
+/* In a child of the dispatcher: what is the dispatcher's alone is closed. */
+void cay_jobs_close_others(struct cay_dispatcher *d);
 int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err);
 void cay_jobs_add(struct cay_dispatcher *d, struct cay_box *box, enum cay_job_op op);
 void cay_jobs_pump(struct cay_dispatcher *d);
@@ -204,6 +223,17 @@ void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms);
 
 /* care.c */
 void cay_care_tick(struct cay_dispatcher *d, int64_t now_ms);
+
+/* images.c */
+/* Any request of theirs; what it brought is taken over. */
+void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int *fds, int count);
+int cay_images_check(const struct cay_engine_request *rq, int fd_count, struct cay_error *err);
+void cay_images_sweep(struct cay_dispatcher *d); /* once, after the start */
+void cay_images_ready(struct cay_dispatcher *d, struct cay_image_job *job);
+void cay_images_pump(struct cay_dispatcher *d);
+bool cay_images_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of ours */
+void cay_images_client_gone(struct cay_dispatcher *d, int client);
+void cay_images_tick(struct cay_dispatcher *d, int64_t now_ms);
 
 /* backup.c */
 void cay_backup_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request of one */

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "engine/berth.h"
 #include "engine/plan.h"
+#include "engine/shelf.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -128,6 +129,8 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a mount namespace");
     int r = open_dirs(e, err);
+    if (r == 0)
+        r = cay_shelf_prepare(e->images_fd, err);
     bool no_disk = cfg->closing && faccessat(e->engine_fd, "disk", F_OK, 0) < 0;
     if (r == 0 && !no_disk)
         r = cay_disk_open(&e->disk, e->engine_fd, &e->files_fd, err);

@@ -83,8 +83,7 @@ int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out
     return 0;
 }
 
-/* A name as one file name: '/' would be a directory. */
-static const char *ref_name(struct cay_arena *a, const char *name)
+const char *cay_image_ref_name(struct cay_arena *a, const char *name)
 {
     CAY_AUTO_BUF struct cay_buf out = {0};
     for (; *name; name++) {
@@ -245,9 +244,9 @@ int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct 
     char *text;
     CAY_AUTO_FD int refs =
         openat(images_fd, "refs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    int r = refs < 0
-                ? CAY_ERR_NOT_FOUND
-                : cay_path_read(refs, ref_name(a, name), CAY_MAX_IMAGE_TEXT, a, &text, NULL, err);
+    int r = refs < 0 ? CAY_ERR_NOT_FOUND
+                     : cay_path_read(refs, cay_image_ref_name(a, name), CAY_MAX_IMAGE_TEXT, a,
+                                     &text, NULL, err);
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s", name);
     if (r == 0)

@@ -27,6 +27,8 @@ struct cay_image {
 /* CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS". */
 int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
                     struct cay_error *err);
+/* A name as one file name: '/' would be a directory. */
+const char *cay_image_ref_name(struct cay_arena *a, const char *name);
 /* By name. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
 int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct cay_image *out,
                    const char **text_out, struct cay_error *err);

@@ -16,7 +16,7 @@
 /* ---- processes of our own ---- */
 
 /* What is the dispatcher's alone: held here it would outlive its use. */
-static void close_dispatchers(struct cay_dispatcher *d)
+void cay_jobs_close_others(struct cay_dispatcher *d)
 {
     cay_close_fd(&d->epoll_fd);
     cay_close_fd(&d->listener.fd);
@@ -30,6 +30,9 @@ static void close_dispatchers(struct cay_dispatcher *d)
         }
     for (int i = 0; i < d->berth_count; i++)
         cay_berth_done(&d->berths[i]);
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++)
+        for (int k = 0; d->image_jobs[i].used && k < CAY_ENGINE_FDS; k++)
+            cay_close_fd(&d->image_jobs[i].fds[k]);
 }
 
 static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out, pid_t *pid_out,
@@ -49,7 +52,7 @@ static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out
             _exit(0); /* the dispatcher died in between */
         int sock = pair[1];
         close(pair[0]);
-        close_dispatchers(d);
+        cay_jobs_close_others(d);
         serve(d, sock);
         _exit(0);
     }
@@ -266,6 +269,7 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         cay_berth_done(&berth);
     if (d->first_job)
         cay_jobs_pump(d);
+    cay_images_pump(d);
 }
 
 bool cay_jobs_busy(const struct cay_dispatcher *d)

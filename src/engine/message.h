@@ -35,6 +35,22 @@ enum cay_engine_op {
     CAY_ENGINE_BACKUP_GO = 34,   /* what is not held goes on */
     CAY_ENGINE_BACKUP_TAKE = 35, /* copied, and held no longer; answer: struct cay_engine_copied */
     CAY_ENGINE_BACKUP_FREE = 36, /* held no longer */
+    /* Images; see engine/images.c. These alone may bring descriptors. What lasts ends with the
+     * connection. */
+    CAY_ENGINE_IMAGE_HAS = 48,    /* the layer; answer: a byte */
+    CAY_ENGINE_IMAGE_LAYER = 49,  /* a file to unpack it from; answer: cay_engine_unpacked */
+    CAY_ENGINE_IMAGE_PUT = 50,    /* `image`; a file with its text */
+    CAY_ENGINE_IMAGE_LIST = 51,   /* `image`, or all; answer: memfd of cay_engine_listed */
+    CAY_ENGINE_IMAGE_REMOVE = 52, /* `image`, the name alone */
+    CAY_ENGINE_IMAGE_PRUNE = 53,  /* answer: struct cay_engine_pruned */
+    CAY_ENGINE_IMAGE_EXPORT = 54, /* `image`, or the snapshot `id` as `image`; a file to write to */
+};
+
+#define CAY_ENGINE_FDS 2 /* that a request may bring: the one above; one to tell progress to */
+
+struct cay_engine_layer {
+    char digest[65], diff_id[65]; /* hex; the digest may be empty */
+    uint64_t offset, size;        /* of its bytes in the file */
 };
 
 struct cay_engine_request {
@@ -51,6 +67,7 @@ struct cay_engine_request {
     char volume[CAY_ID_SIZE]; /* CREATE: to take as /workspace; DESTROY: to keep /workspace as */
     uint32_t drop_volume;     /* DESTROY: /workspace goes, given at create or not */
     uint32_t socket;          /* SOCKET: enum cay_socket_kind */
+    struct cay_engine_layer layer; /* IMAGE_HAS, IMAGE_LAYER */
 };
 
 struct cay_engine_reply {
@@ -75,6 +92,23 @@ struct cay_engine_image {
     uint32_t argc, argv_len;     /* of its own command, each with its NUL; they follow */
     uint32_t env_count, env_len; /* "K=V\0"… follow them */
     struct cay_engine_copied copied;
+};
+
+struct cay_engine_unpacked {
+    uint32_t found; /* it was there already */
+    uint64_t bytes, entries;
+};
+
+/* One image; `text_len` bytes of text follow, then the next. */
+struct cay_engine_listed {
+    char name[CAY_MAX_IMAGE_NAME + 1];
+    uint64_t bytes;
+    uint32_t uses, text_len;
+};
+
+struct cay_engine_pruned {
+    uint64_t bytes;
+    uint32_t layers;
 };
 
 enum cay_engine_state {

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "engine/box.h"
 #include "engine/plan.h"
+#include "engine/shelf.h"
 #include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -126,7 +127,13 @@ static int find_image(struct making *m, struct cay_arena *a, struct cay_image *i
         int r = cay_path_read(m->dir, "image", CAY_MAX_IMAGE_TEXT, a, &copy, NULL, err);
         return r < 0 ? r : cay_image_parse(a, copy, image, err);
     }
-    int r = cay_image_find(m->engine->images_fd, m->job->request.image, a, image, &text, err);
+    /* Between the look and the note nobody may throw its layers away. */
+    CAY_AUTO_FD int lock = -1;
+    int r = cay_shelf_lock(m->engine->images_fd, false, &lock, err);
+    if (r == 0)
+        r = cay_image_find(m->engine->images_fd, m->job->request.image, a, image, &text, err);
+    if (r == 0)
+        r = cay_shelf_use(m->engine, image, text, err);
     return r < 0 ? r : keep_image(m->dir, text, err);
 }
 

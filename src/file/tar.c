@@ -181,11 +181,26 @@ static bool take_time(const char *value, size_t len, struct extra *x)
     return true;
 }
 
-static bool take_record(const char *key, size_t key_len, const char *value, size_t len,
-                        struct extra *x)
+static void tell_xattr(const struct cay_tar *t, const char *key, size_t key_len, const char *value,
+                       size_t len)
+{
+    static const char prefix[] = "SCHILY.xattr.";
+    const size_t skip_len = sizeof prefix - 1;
+    char name[256];
+    if (!t->xattr || key_len <= skip_len || memcmp(key, prefix, skip_len) != 0 ||
+        key_len - skip_len >= sizeof name || memchr(key, 0, key_len))
+        return;
+    memcpy(name, key + skip_len, key_len - skip_len);
+    name[key_len - skip_len] = 0;
+    t->xattr(t->arg, name, value, len);
+}
+
+static bool take_record(const struct cay_tar *t, const char *key, size_t key_len, const char *value,
+                        size_t len, struct extra *x)
 {
     static const char sparse[] = "GNU.sparse";
     char name[16];
+    tell_xattr(t, key, key_len, value, len);
     if (key_len >= sizeof sparse - 1 && memcmp(key, sparse, sizeof sparse - 1) == 0)
         return false; /* its data is not the file's */
     if (key_len >= sizeof name || memchr(key, 0, key_len))
@@ -206,7 +221,7 @@ static bool take_record(const char *key, size_t key_len, const char *value, size
 }
 
 /* "LENGTH KEY=VALUE\n"… */
-static bool read_records(const char *at, size_t len, struct extra *x)
+static bool read_records(const struct cay_tar *t, const char *at, size_t len, struct extra *x)
 {
     while (len > 0) {
         size_t count = 0, digits = 0;
@@ -218,7 +233,7 @@ static bool read_records(const char *at, size_t len, struct extra *x)
         const char *key = at + digits + 1, *end = at + count - 1;
         const char *equals = memchr(key, '=', (size_t)(end - key));
         if (!equals ||
-            !take_record(key, (size_t)(equals - key), equals + 1, (size_t)(end - equals - 1), x))
+            !take_record(t, key, (size_t)(equals - key), equals + 1, (size_t)(end - equals - 1), x))
             return false;
         at += count;
         len -= count;
@@ -255,7 +270,7 @@ static int read_extension(struct cay_tar *t, char type, uint64_t size, struct ex
     if (!t->get(t->arg, text, (size_t)(size + padding(size))))
         return bad(t, "it ends in the middle");
     if (type == 'x')
-        return read_records(text, size, x) ? 0 : bad(t, "a pax header cannot be read");
+        return read_records(t, text, size, x) ? 0 : bad(t, "a pax header cannot be read");
     size_t len = strnlen(text, size);
     bool fits = type == 'L' ? take_text(text, len, x->path, &x->has_path)
                             : take_text(text, len, x->link, &x->has_link);

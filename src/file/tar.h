@@ -30,6 +30,8 @@ void cay_tar_write(const struct cay_tar_entry *e, struct cay_buf *out);
 struct cay_tar {
     bool (*get)(void *arg, void *data, size_t len); /* all of it, or false */
     void *arg;
+    /* Optional: extended attributes of the entry that comes next, as GNU tar and star have them. */
+    void (*xattr)(void *arg, const char *name, const char *value, size_t len);
     const char *why; /* static: what is wrong */
     uint64_t left, pad;
 };

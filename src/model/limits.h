@@ -172,6 +172,27 @@
 
 #define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */
 
+/* images */
+#define CAY_IMAGE_MANIFEST_BYTES (4 * CAY_MIB) /* of an index, a manifest, a config */
+#define CAY_IMAGE_TEXT_BYTES (64 * CAY_KIB)    /* what the store keeps of one */
+#define CAY_IMAGE_PLATFORMS 256                /* in one index */
+#define CAY_IMAGE_LAYERS 127                   /* in one manifest; what a sandbox takes is fewer */
+#define CAY_IMAGE_STRINGS 1024                 /* of each list in a config */
+#define CAY_IMAGE_JOBS 4                       /* children of the engine at work on images */
+#define CAY_IMAGE_WAITING 64                   /* requests that wait for one */
+#define CAY_IMAGE_CALL_MS 120000               /* of one that moves no data */
+#define CAY_IMAGE_DATA_MS (30 * 60 * 1000LL)   /* of one that does */
+#define CAY_LAYER_BYTES (64 * CAY_GIB)         /* unpacked */
+#define CAY_LAYER_ENTRIES 1000000
+#define CAY_LAYER_DEPTH 256 /* directories in each other */
+#define CAY_LAYER_RATIO 100 /* unpacked to packed bytes, above the next */
+#define CAY_LAYER_RATIO_BYTES (1 * CAY_GIB)
+#define CAY_LAYER_WAY_BYTES (64 * CAY_MIB)   /* names of directories that are remembered */
+#define CAY_LAYER_MEMORY (512 * CAY_MIB)     /* of the child that unpacks */
+#define CAY_SHELF_FREE_BYTES (512 * CAY_MIB) /* left free on the image store's disk */
+#define CAY_SHELF_NAMES 10000                /* images in a list */
+#define CAY_ARCHIVE_MEMBERS 10000            /* of an archive with images */
+
 /* records */
 #define CAY_AUDIT_DAYS 90
 #define CAY_AUDIT_SYNC_MS 200

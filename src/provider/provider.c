@@ -184,3 +184,52 @@ int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_a
 {
     return p->ops->executions(p, id, a, out, err);
 }
+
+/* ---- images ---- */
+
+static const char keep_images[] = "keep images";
+
+int cay_provider_image_has(struct cay_provider *p, const char *diff_id, bool *out,
+                           struct cay_error *err)
+{
+    return p->ops->image_has ? p->ops->image_has(p, diff_id, out, err)
+                             : cannot(p, keep_images, err);
+}
+
+int cay_provider_image_layer(struct cay_provider *p, const struct cay_layer *layer, int fd,
+                             const struct cay_progress *progress, struct cay_unpacked *out,
+                             struct cay_error *err)
+{
+    return p->ops->image_layer ? p->ops->image_layer(p, layer, fd, progress, out, err)
+                               : cannot(p, keep_images, err);
+}
+
+int cay_provider_image_put(struct cay_provider *p, const char *name, const char *text,
+                           struct cay_error *err)
+{
+    return p->ops->image_put ? p->ops->image_put(p, name, text, err) : cannot(p, keep_images, err);
+}
+
+int cay_provider_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
+                            struct cay_image_list *out, struct cay_error *err)
+{
+    return p->ops->image_list ? p->ops->image_list(p, name, a, out, err)
+                              : cannot(p, keep_images, err);
+}
+
+int cay_provider_image_remove(struct cay_provider *p, const char *name, struct cay_error *err)
+{
+    return p->ops->image_remove ? p->ops->image_remove(p, name, err) : cannot(p, keep_images, err);
+}
+
+int cay_provider_image_prune(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err)
+{
+    return p->ops->image_prune ? p->ops->image_prune(p, out, err) : cannot(p, keep_images, err);
+}
+
+int cay_provider_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
+                              int fd, const struct cay_progress *progress, struct cay_error *err)
+{
+    return p->ops->image_export ? p->ops->image_export(p, name_or_snapshot, tag, fd, progress, err)
+                                : cannot(p, "export an image", err);
+}

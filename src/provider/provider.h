@@ -13,6 +13,7 @@
 #include "file/proto.h"
 #include "model/config.h"
 #include "model/execution.h"
+#include "model/image.h"
 #include "model/network.h"
 #include "model/sandbox.h"
 
@@ -130,6 +131,31 @@ struct cay_provider_ops {
     /* Which executions run now; for telling `running` from `lost`. */
     int (*executions)(struct cay_provider *p, const char *id, struct cay_arena *a,
                       struct cay_strs *out, struct cay_error *err);
+    /* From here on optional: images. Diff ids and digests are 64 hex digits. */
+    int (*image_has)(struct cay_provider *p, const char *diff_id, bool *out, struct cay_error *err);
+    /* Unpacks one layer out of the file behind `fd` (borrowed; a regular file), and makes it
+     * visible when digest, diff id and size are what `layer` says: CAY_ERR_UNPROCESSABLE
+     * "DIGEST_MISMATCH"; "BAD_LAYER" for what cannot be taken, with the reason; CAY_ERR_TOO_LARGE
+     * "LAYER_TOO_LARGE"; CAY_ERR_LIMIT "IMAGE_STORE_FULL". Who asks for the same layer meanwhile
+     * waits, and finds it. */
+    int (*image_layer)(struct cay_provider *p, const struct cay_layer *layer, int fd,
+                       const struct cay_progress *progress, struct cay_unpacked *out,
+                       struct cay_error *err);
+    /* The name stands for that text (image/text.h) from now on. CAY_ERR_CONFLICT "LAYER_MISSING":
+     * one of its layers is not there (any more). */
+    int (*image_put)(struct cay_provider *p, const char *name, const char *text,
+                     struct cay_error *err);
+    /* All names, or one: CAY_ERR_NOT_FOUND "IMAGE_NOT_FOUND". */
+    int (*image_list)(struct cay_provider *p, const char *name, struct cay_arena *a,
+                      struct cay_image_list *out, struct cay_error *err);
+    /* The name alone: layers stay for whoever needs them, and until the next prune. */
+    int (*image_remove)(struct cay_provider *p, const char *name, struct cay_error *err);
+    int (*image_prune)(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err);
+    /* Writes an archive (OCI layout and Docker's manifest.json in one tar) to `fd`, borrowed: of a
+     * name, or of a snapshot's files on top of the image it was made from, to be loaded as
+     * `tag`. */
+    int (*image_export)(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
+                        int fd, const struct cay_progress *progress, struct cay_error *err);
 };
 
 int cay_provider_open(const char *name, const struct cay_config *cfg, struct cay_queue *events,
@@ -179,5 +205,20 @@ int cay_provider_file(struct cay_provider *p, const char *id, const struct cay_f
                       struct cay_error *err);
 int cay_provider_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                             struct cay_strs *out, struct cay_error *err);
+int cay_provider_image_has(struct cay_provider *p, const char *diff_id, bool *out,
+                           struct cay_error *err);
+/* `progress` may be NULL. */
+int cay_provider_image_layer(struct cay_provider *p, const struct cay_layer *layer, int fd,
+                             const struct cay_progress *progress, struct cay_unpacked *out,
+                             struct cay_error *err);
+int cay_provider_image_put(struct cay_provider *p, const char *name, const char *text,
+                           struct cay_error *err);
+/* Of all names with NULL. */
+int cay_provider_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
+                            struct cay_image_list *out, struct cay_error *err);
+int cay_provider_image_remove(struct cay_provider *p, const char *name, struct cay_error *err);
+int cay_provider_image_prune(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err);
+int cay_provider_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
+                              int fd, const struct cay_progress *progress, struct cay_error *err);
 
 extern const struct cay_provider_ops cay_provider_native, cay_provider_fake;

@@ -11,7 +11,13 @@ ID, NAME, IMAGE = 24, 64, 256
 OPS = {name: number for number, name in enumerate(
     "hello create start stop destroy connect usage list events down pause resume snapshot drop kept limit socket".split(), 1)}
 
+OPS |= {f"image_{name}": number for number, name in enumerate("has layer put list remove prune export".split(), 48)}
 OPS |= {"backup": 32, "backup_hold": 33, "backup_go": 34, "backup_take": 35, "backup_free": 36}
+
+
+class Layer(ctypes.Structure):
+    _fields_ = [("digest", ctypes.c_char * 65), ("diff_id", ctypes.c_char * 65),
+                ("offset", ctypes.c_uint64), ("size", ctypes.c_uint64)]
 
 
 class Request(ctypes.Structure):
@@ -20,12 +26,25 @@ class Request(ctypes.Structure):
                 ("memory_bytes", ctypes.c_uint64), ("disk_bytes", ctypes.c_uint64),
                 ("cpu_milli", ctypes.c_uint32), ("pids", ctypes.c_uint32), ("grace_ms", ctypes.c_uint32),
                 ("persistent", ctypes.c_uint32), ("other", ctypes.c_char * ID), ("volume", ctypes.c_char * ID),
-                ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32)]
+                ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32), ("layer", Layer)]
 
 
 class Reply(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("code", ctypes.c_int32), ("name", ctypes.c_char * 32),
                 ("msg", ctypes.c_char * 160), ("cause", ctypes.c_char * 320), ("len", ctypes.c_uint32)]
+
+
+class Unpacked(ctypes.Structure):
+    _fields_ = [("found", ctypes.c_uint32), ("bytes", ctypes.c_uint64), ("entries", ctypes.c_uint64)]
+
+
+class Listed(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char * IMAGE), ("bytes", ctypes.c_uint64), ("uses", ctypes.c_uint32),
+                ("text_len", ctypes.c_uint32)]
+
+
+class Pruned(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint64), ("layers", ctypes.c_uint32)]
 
 
 class Copied(ctypes.Structure):
@@ -53,9 +72,10 @@ class Engine:
         self.sock.settimeout(timeout)
         self.sock.connect(os.path.join(server.data, "run", "engine.sock"))
 
-    def send(self, op, ident="", **fields):
+    def send(self, op, ident="", fds=(), **fields):
         fields = {k: v.encode() if isinstance(v, str) else v for k, v in fields.items()}
-        self.sock.sendall(bytes(Request(version=1, op=OPS[op], id=ident.encode(), **fields)))
+        request = bytes(Request(version=1, op=OPS[op], id=ident.encode(), **fields))
+        socket.send_fds(self.sock, [request], list(fds)) if fds else self.sock.sendall(request)
 
     def answer(self):
         """The bytes behind the reply, and what came in a memfd."""
@@ -82,6 +102,37 @@ class Engine:
     def ask(self, op, ident="", **fields):
         self.send(op, ident, **fields)
         return self.answer()
+
+    # ---- images ----
+
+    def has(self, diff_id):
+        return self.ask("image_has", layer=Layer(diff_id=diff_id.encode()))[0] == b"\1"
+
+    def layer(self, file, diff_id, digest="", offset=0, size=None):
+        """One layer out of a file; what the engine says of it."""
+        size = os.fstat(file.fileno()).st_size - offset if size is None else size
+        layer = Layer(digest.encode(), diff_id.encode(), offset, size)
+        return Unpacked.from_buffer_copy(self.ask("image_layer", fds=[file.fileno()], layer=layer)[0])
+
+    def put(self, name, text):
+        fd = os.memfd_create("text")
+        try:
+            os.write(fd, text.encode())
+            self.ask("image_put", fds=[fd], image=name)
+        finally:
+            os.close(fd)
+
+    def images(self, name=""):
+        """What there is: name to size, uses and text."""
+        listed, found = self.ask("image_list", image=name)[1], {}
+        while listed:
+            one = Listed.from_buffer_copy(listed)
+            text, listed = listed[ctypes.sizeof(Listed):][:one.text_len], listed[ctypes.sizeof(Listed) + one.text_len:]
+            found[one.name.decode()] = one.bytes, one.uses, text.decode()
+        return found
+
+    def prune(self):
+        return Pruned.from_buffer_copy(self.ask("image_prune")[0])
 
     def create(self, ident, **fields):
         fields = {"image": "node:20-bookworm", "hostname": "box", "memory_bytes": 128 << 20,

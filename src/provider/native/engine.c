@@ -41,14 +41,16 @@ static const char *static_name(const char *name)
 {
     static const char *const known[] = {
         "IMAGE_NOT_FOUND", "SANDBOX_NOT_RUNNING", "SNAPSHOT_NOT_FOUND", "VOLUME_NOT_FOUND",
-        "DISK_FULL",       "TOO_MANY_LAYERS",     "MEMORY_IN_USE",      "DISK_IN_USE"};
+        "DISK_FULL",       "TOO_MANY_LAYERS",     "MEMORY_IN_USE",      "DISK_IN_USE",
+        "BAD_LAYER",       "LAYER_TOO_LARGE",     "LAYER_MISSING",      "DIGEST_MISMATCH",
+        "IMAGE_STORE_FULL"};
     for (size_t i = 0; i < CAY_COUNT(known); i++)
         if (strcmp(known[i], name) == 0)
             return known[i];
     return NULL;
 }
 
-static int told(const struct cay_engine_reply *reply, struct cay_error *err)
+int cay_native_told(const struct cay_engine_reply *reply, struct cay_error *err)
 {
     *err = (struct cay_error){.code = reply->code, .name = static_name(reply->name)};
     cay_str_copy(err->msg, sizeof err->msg, reply->msg);
@@ -116,7 +118,7 @@ int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *r
         give_back(n, &sock);
         memcpy(&reply, buf, sizeof reply);
         if (reply.code < 0)
-            return told(&reply, err);
+            return cay_native_told(&reply, err);
         size_t rest = (size_t)len - sizeof reply;
         if (data)
             memcpy(data, buf + sizeof reply, rest < size ? rest : size);

@@ -476,4 +476,11 @@ const struct cay_provider_ops cay_provider_native = {
     .resize = cay_native_resize,
     .file = cay_native_file,
     .executions = cay_native_executions,
+    .image_has = cay_native_image_has,
+    .image_layer = cay_native_image_layer,
+    .image_put = cay_native_image_put,
+    .image_list = cay_native_image_list,
+    .image_remove = cay_native_image_remove,
+    .image_prune = cay_native_image_prune,
+    .image_export = cay_native_image_export,
 };

@@ -53,6 +53,24 @@ int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *r
                         struct cay_error *err);
 int cay_native_connect(struct cay_native *n); /* a fresh connection to the engine, or -1 */
 
+/* The error that an answer brings; returns its code. */
+int cay_native_told(const struct cay_engine_reply *reply, struct cay_error *err);
+
+/* image.c */
+int cay_native_image_has(struct cay_provider *p, const char *diff_id, bool *out,
+                         struct cay_error *err);
+int cay_native_image_layer(struct cay_provider *p, const struct cay_layer *layer, int fd,
+                           const struct cay_progress *progress, struct cay_unpacked *out,
+                           struct cay_error *err);
+int cay_native_image_put(struct cay_provider *p, const char *name, const char *text,
+                         struct cay_error *err);
+int cay_native_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
+                          struct cay_image_list *out, struct cay_error *err);
+int cay_native_image_remove(struct cay_provider *p, const char *name, struct cay_error *err);
+int cay_native_image_prune(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err);
+int cay_native_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
+                            int fd, const struct cay_progress *progress, struct cay_error *err);
+
 /* pid1.c */
 int cay_native_exec(struct cay_provider *p, const char *id, const char *exec_id,
                     const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);

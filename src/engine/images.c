@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests about images: each is the work of a child, a few at a time, the others wait.
+ *
+ * A child says one thing, its answer, and ends; one that says nothing has failed. It is killed when
+ * it is late, when its client goes, and when the engine does. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/packet.h"
+#include "engine/dispatcher.h"
+#include "engine/export.h"
+#include "engine/layer.h"
+#include "engine/shelf.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define SWEEP 0 /* the op of the engine's own wish */
+
+struct answer {
+    int code;
+    char name[32];
+    struct cay_error err;
+    uint32_t len;
+    char data[64];
+};
+
+/* ---- in the child ---- */
+
+static int list(const struct cay_engine *e, const char *name, int *fd_out, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = memfd_create("images", MFD_CLOEXEC);
+    int r = fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a memfd")
+                   : cay_shelf_list(e, name, fd, err);
+    if (r == 0)
+        *fd_out = cay_take_fd(&fd);
+    return r;
+}
+
+static void put_data(struct answer *a, const void *data, size_t len)
+{
+    memcpy(a->data, data, len);
+    a->len = (uint32_t)len;
+}
+
+static int run(const struct cay_engine *e, const struct cay_image_job *job,
+               const struct cay_engine_request *rq, const struct cay_berth *berth, struct answer *a,
+               int *fd_out)
+{
+    struct cay_engine_unpacked unpacked;
+    struct cay_engine_pruned pruned;
+    int r = 0;
+    switch (job->op) {
+    case SWEEP:
+        cay_shelf_sweep(e);
+        return 0;
+    case CAY_ENGINE_IMAGE_LAYER:
+        r = cay_layer_unpack(e, berth, &rq->layer, job->fds[0], job->fds[1], &unpacked, &a->err);
+        if (r == 0)
+            put_data(a, &unpacked, sizeof unpacked);
+        return r;
+    case CAY_ENGINE_IMAGE_PUT:
+        return cay_shelf_put(e->images_fd, rq->image, job->fds[0], &a->err);
+    case CAY_ENGINE_IMAGE_LIST:
+        return list(e, rq->image, fd_out, &a->err);
+    case CAY_ENGINE_IMAGE_REMOVE:
+        return cay_shelf_remove(e->images_fd, rq->image, &a->err);
+    case CAY_ENGINE_IMAGE_PRUNE:
+        r = cay_shelf_prune(e, &pruned, &a->err);
+        if (r == 0)
+            put_data(a, &pruned, sizeof pruned);
+        return r;
+    default:
+        return cay_export(e, rq, job->fds[0], job->fds[1], &a->err);
+    }
+}
+
+static void CAY_NORETURN child(struct cay_dispatcher *d, struct cay_image_job *job,
+                               struct cay_berth *berth, int sock, pid_t parent)
+{
+    static struct answer a;
+    static const struct cay_engine_request none;
+    CAY_AUTO_FD int fd = -1;
+    sigset_t no_signals;
+    sigemptyset(&no_signals);
+    sigprocmask(SIG_SETMASK, &no_signals, NULL);
+    (void)prctl(PR_SET_NAME, "cay-image");
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);                   /* the dispatcher died in between */
+    (void)signal(SIGPIPE, SIG_IGN); /* whoever reads an export may go */
+    const struct cay_image_job mine = *job;
+    for (int i = 0; i < CAY_ENGINE_FDS; i++)
+        job->fds[i] = -1; /* so that these are not closed with the others' */
+    cay_jobs_close_others(d);
+    a.code = run(&d->engine, &mine, mine.pending ? &mine.pending->request : &none, berth, &a, &fd);
+    if (a.code < 0 && a.err.name)
+        cay_str_copy(a.name, sizeof a.name, a.err.name);
+    a.err.name = NULL; /* a pointer of this process */
+    _exit(cay_packet_send(sock, &a, sizeof a, NULL, 0, &fd, fd >= 0) < 0);
+}
+
+/* ---- jobs ---- */
+
+static int64_t patience_ms(uint32_t op)
+{
+    return op == CAY_ENGINE_IMAGE_LAYER || op == CAY_ENGINE_IMAGE_EXPORT ? CAY_IMAGE_DATA_MS
+                                                                         : CAY_IMAGE_CALL_MS;
+}
+
+/* The job's place is free afterwards. */
+static void finish(struct cay_dispatcher *d, struct cay_image_job *job, const struct cay_error *err,
+                   const void *data, size_t len, int fd)
+{
+    struct cay_pending *p = job->pending;
+    struct cay_box *held = job->holds;
+    if (job->source.fd >= 0)
+        cay_dispatcher_unwatch(d, &job->source);
+    cay_close_fd(&job->source.fd);
+    for (int i = 0; i < CAY_ENGINE_FDS; i++)
+        cay_close_fd(&job->fds[i]);
+    job->used = false;
+    if (p)
+        cay_dispatcher_answer(d, p, err, data, len, fd);
+    else if (err)
+        cay_log_error(err, "the image store");
+    if (held) {
+        held->held--;
+        cay_boxes_next(d, held);
+    }
+}
+
+static void start(struct cay_dispatcher *d, struct cay_image_job *job)
+{
+    struct cay_error err;
+    CAY_CLEANUP(cay_berth_done) struct cay_berth berth = CAY_NO_BERTH;
+    int pair[2];
+    pid_t self = getpid();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+        cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot make a socket pair");
+        finish(d, job, &err, NULL, 0, -1);
+        return;
+    }
+    if (job->op == CAY_ENGINE_IMAGE_LAYER)
+        berth = d->berths[--d->berth_count];
+    job->pid = fork();
+    if (job->pid == 0) {
+        close(pair[0]);
+        child(d, job, &berth, pair[1], self);
+    }
+    close(pair[1]);
+    job->source = (struct cay_source){CAY_FROM_IMAGER, pair[0]};
+    if (job->pid < 0) {
+        cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot fork to work on images");
+        finish(d, job, &err, NULL, 0, -1);
+        return;
+    }
+    (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
+    cay_dispatcher_watch(d, &job->source, EPOLLIN);
+    job->deadline_ms = cay_clock_mono_ms() + patience_ms(job->op);
+    for (int i = 0; i < CAY_ENGINE_FDS; i++)
+        cay_close_fd(&job->fds[i]); /* the child's alone: a reader must see its end */
+}
+
+/* The longest waiting one that may begin. */
+static struct cay_image_job *next_job(struct cay_dispatcher *d)
+{
+    struct cay_image_job *best = NULL;
+    int busy = 0;
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
+        struct cay_image_job *job = &d->image_jobs[i];
+        bool waits =
+            job->used && job->pid == 0 && (job->op != CAY_ENGINE_IMAGE_LAYER || d->berth_count > 0);
+        busy += job->used && job->pid > 0;
+        if (waits && (!best || job->turn < best->turn))
+            best = job;
+    }
+    return busy < CAY_IMAGE_JOBS ? best : NULL;
+}
+
+void cay_images_pump(struct cay_dispatcher *d)
+{
+    bool began = false;
+    for (struct cay_image_job *job; (job = next_job(d)); began = true)
+        start(d, job);
+    if (began)
+        cay_jobs_pump(d); /* a berth was taken */
+}
+
+static struct cay_image_job *add(struct cay_dispatcher *d, uint32_t op, struct cay_pending *p,
+                                 const int *fds, int count)
+{
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
+        struct cay_image_job *job = &d->image_jobs[i];
+        if (job->used)
+            continue;
+        *job = (struct cay_image_job){{CAY_FROM_IMAGER, -1}, .used = true,
+                                      .pending = p,          .op = op,
+                                      .fds = {-1, -1},       .turn = d->image_turn++};
+        for (int k = 0; k < count; k++)
+            job->fds[k] = fds[k];
+        return job;
+    }
+    return NULL;
+}
+
+static bool ended(const char *s, size_t size)
+{
+    return memchr(s, 0, size) != NULL;
+}
+
+int cay_images_check(const struct cay_engine_request *rq, int fd_count, struct cay_error *err)
+{
+    const struct cay_engine_layer *l = &rq->layer;
+    bool layer = rq->op == CAY_ENGINE_IMAGE_HAS || rq->op == CAY_ENGINE_IMAGE_LAYER;
+    bool snapshot = rq->op == CAY_ENGINE_IMAGE_EXPORT && *rq->id;
+    bool all = rq->op == CAY_ENGINE_IMAGE_LIST && !*rq->image;
+    bool file = rq->op == CAY_ENGINE_IMAGE_LAYER || rq->op == CAY_ENGINE_IMAGE_PUT ||
+                rq->op == CAY_ENGINE_IMAGE_EXPORT;
+    if (!ended(l->digest, sizeof l->digest) || !ended(l->diff_id, sizeof l->diff_id))
+        return cay_fail(err, CAY_ERR_INVALID, "a string without its end");
+    if (layer &&
+        (!cay_shelf_is_digest(l->diff_id) || (*l->digest && !cay_shelf_is_digest(l->digest)) ||
+         l->size > INT64_MAX / 2 || l->offset > INT64_MAX / 2))
+        return cay_fail(err, CAY_ERR_INVALID, "not a layer");
+    if (snapshot && !cay_id_is_snapshot(rq->id))
+        return cay_fail(err, CAY_ERR_INVALID, "not a snapshot id");
+    if (!layer && !all && rq->op != CAY_ENGINE_IMAGE_PRUNE && !cay_shelf_is_name(rq->image))
+        return cay_fail(err, CAY_ERR_INVALID, "not the name of an image");
+    if (file ? fd_count < 1 : fd_count > 0)
+        return cay_fail(err, CAY_ERR_INVALID, "%d descriptors", fd_count);
+    return 0;
+}
+
+void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int *fds, int count)
+{
+    struct cay_error err;
+    if (p->request.op == CAY_ENGINE_IMAGE_HAS) {
+        char has = cay_shelf_has_layer(d->engine.images_fd, p->request.layer.diff_id);
+        cay_dispatcher_answer(d, p, NULL, &has, 1, -1);
+        return;
+    }
+    struct cay_image_job *job = add(d, p->request.op, p, fds, count);
+    if (!job) {
+        for (int i = 0; i < count; i++)
+            close(fds[i]);
+        cay_fail(&err, CAY_ERR_UNAVAILABLE, "too many requests about images wait already");
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
+        return;
+    }
+    if (p->request.op == CAY_ENGINE_IMAGE_EXPORT && *p->request.id) {
+        job->holds = cay_boxes_find(d, p->request.id);
+        if (!job->holds)
+            job->holds = cay_boxes_add(d, p->request.id);
+        job->holds->held++;
+    }
+    cay_images_pump(d);
+}
+
+void cay_images_sweep(struct cay_dispatcher *d)
+{
+    if (add(d, SWEEP, NULL, NULL, 0))
+        cay_images_pump(d);
+}
+
+void cay_images_ready(struct cay_dispatcher *d, struct cay_image_job *job)
+{
+    static struct answer a;
+    int fds[1], fd_count = 0;
+    ssize_t n = cay_packet_recv(job->source.fd, &a, sizeof a, fds, 1, &fd_count);
+    CAY_AUTO_FD int fd = n == sizeof a && fd_count ? fds[0] : -1;
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n != sizeof a || a.len > sizeof a.data) {
+        cay_dispatcher_unwatch(d, &job->source); /* it died; SIGCHLD brings the rest */
+        return;
+    }
+    a.name[sizeof a.name - 1] = 0;
+    a.err.name = a.name;
+    finish(d, job, a.code < 0 ? &a.err : NULL, a.data, a.len, fd);
+    cay_images_pump(d);
+}
+
+bool cay_images_child_died(struct cay_dispatcher *d, pid_t pid)
+{
+    struct cay_error err;
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
+        struct cay_image_job *job = &d->image_jobs[i];
+        if (job->pid != pid || pid <= 0)
+            continue;
+        if (job->used)
+            cay_images_ready(d, job); /* its last word may still be there */
+        if (job->used) {
+            cay_fail(&err, CAY_ERR_PROVIDER, "the process that worked on an image died");
+            finish(d, job, &err, NULL, 0, -1);
+        }
+        job->pid = 0;
+        cay_images_pump(d);
+        return true;
+    }
+    return false;
+}
+
+void cay_images_client_gone(struct cay_dispatcher *d, int client)
+{
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
+        struct cay_image_job *job = &d->image_jobs[i];
+        if (!job->used || !job->pending || job->pending->client != client)
+            continue;
+        if (job->pid > 0)
+            (void)kill(job->pid, SIGKILL); /* its death does the rest */
+        else
+            finish(d, job, NULL, NULL, 0, -1);
+    }
+}
+
+void cay_images_tick(struct cay_dispatcher *d, int64_t now_ms)
+{
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
+        struct cay_image_job *job = &d->image_jobs[i];
+        if (job->used && job->pid > 0 && now_ms > job->deadline_ms)
+            (void)kill(job->pid, SIGKILL);
+    }
+    cay_images_pump(d);
+}

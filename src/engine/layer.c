@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two processes. The outer one is root: it makes a directory, starts the inner one, marks what that
+ * one may not mark, brings all of it to the disk and gives it its name. The inner one parses: it is
+ * nobody on the host (a user namespace with ids of its own, which a mount of that one directory
+ * maps to those on the disk), has no network, no name but those in that directory, no descriptor
+ * but the file, and of system calls only those that files are made with.
+ *
+ * A crash leaves a directory in tmp/ that nobody holds the lock of, and the next engine removes
+ * it. */
+#include "engine/layer.h"
+#include "base/crash.h"
+#include "base/id.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "engine/confine.h"
+#include "engine/dispatcher.h"
+#include "engine/shelf.h"
+#include "engine/unpack.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#define TEMP_PREFIX "layer-"
+#define LOCK_PREFIX "lock-"
+#define TREE "tree"
+#define OPAQUE_MAX (64 * CAY_MIB)
+
+/* What the inner one has open. */
+enum { RESULT_FD, BLOB_FD, OPAQUE_FD, PROGRESS_FD, INNER_FDS };
+
+/* What the inner one says. */
+struct verdict {
+    int code;
+    char name[32]; /* of the error */
+    struct cay_error err;
+    struct cay_stream_sums sums;
+    struct cay_unpack_counts counts;
+};
+
+/* ---- the inner one ---- */
+
+/* Only what is listed stays open, at fixed numbers; a missing one stays missing. */
+static void arrange(const int from[INNER_FDS])
+{
+    int high[INNER_FDS];
+    for (int i = 0; i < INNER_FDS; i++)
+        high[i] = from[i] < 0 ? -1 : fcntl(from[i], F_DUPFD_CLOEXEC, 100);
+    for (int i = 0; i < INNER_FDS; i++) {
+        (void)close(i);
+        if (high[i] >= 0)
+            (void)dup2(high[i], i);
+    }
+    (void)close_range(INNER_FDS, ~0U, 0);
+}
+
+static void CAY_NORETURN inner(const struct cay_berth *berth, const char *temp,
+                               const struct cay_engine_layer *layer, const int fds[INNER_FDS],
+                               pid_t parent)
+{
+    static struct verdict v;
+    char path[128];
+    int root = -1;
+    (void)prctl(PR_SET_NAME, "cay-unpack");
+    (void)umask(0);
+    snprintf(path, sizeof path, CAY_STAGE_IMAGES "/tmp/%s/" TREE, temp);
+    v.code = cay_confine_enter(path, berth, parent, &v.err);
+    arrange(fds);
+    struct cay_stream *in = cay_stream_new(BLOB_FD, layer->offset, layer->size,
+                                           fds[PROGRESS_FD] < 0 ? -1 : PROGRESS_FD);
+    if (v.code == 0 && (root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+        v.code = cay_fail_errno(&v.err, CAY_ERR_PROVIDER, "cannot open a new layer");
+    if (v.code == 0)
+        v.code = cay_confine_close(&v.err);
+    if (v.code == 0)
+        v.code = cay_unpack(in, root, OPAQUE_FD, &v.counts, &v.err);
+    if (v.code == 0)
+        v.code = cay_stream_finish(in, &v.sums, &v.err);
+    if (v.code < 0 && v.err.name)
+        cay_str_copy(v.name, sizeof v.name, v.err.name);
+    v.err.name = NULL; /* a pointer of this process */
+    (void)!write(RESULT_FD, &v, sizeof v);
+    _exit(0);
+}
+
+/* ---- the outer one ---- */
+
+static const char *error_name(const char *name)
+{
+    static const char *const known[] = {"BAD_LAYER", "LAYER_TOO_LARGE", "IMAGE_STORE_FULL"};
+    for (size_t i = 0; i < CAY_COUNT(known); i++)
+        if (strcmp(known[i], name) == 0)
+            return known[i];
+    return NULL;
+}
+
+static int judge(struct verdict *v, struct cay_error *err)
+{
+    if (v->code == 0)
+        return 0;
+    /* A stranger's words by now: whatever they are, they end. */
+    v->name[sizeof v->name - 1] = v->err.msg[sizeof v->err.msg - 1] = 0;
+    v->err.cause[sizeof v->err.cause - 1] = v->err.field[sizeof v->err.field - 1] = 0;
+    enum cay_err code =
+        v->code < 0 && v->code >= CAY_ERR_UNPROCESSABLE ? (enum cay_err)v->code : CAY_ERR_PROVIDER;
+    int r = cay_fail_as(err, code, error_name(v->name), "%s", v->err.msg);
+    cay_str_copy(err->cause, sizeof err->cause, v->err.cause);
+    return r;
+}
+
+static int run_inner(const struct cay_berth *berth, const char *temp,
+                     const struct cay_engine_layer *layer, int fd, int progress_fd, int opaque_fd,
+                     struct verdict *out, struct cay_error *err)
+{
+    int pipe_fds[2], status = 0;
+    pid_t self = getpid();
+    if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a pipe");
+    const int fds[INNER_FDS] = {pipe_fds[1], fd, opaque_fd, progress_fd};
+    pid_t pid = fork();
+    if (pid == 0)
+        inner(berth, temp, layer, fds, self);
+    (void)close(pipe_fds[1]);
+    CAY_AUTO_FD int from = pipe_fds[0];
+    if (pid < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot fork to unpack");
+    ssize_t n = read(from, out, sizeof *out);
+    (void)kill(pid, SIGKILL);
+    (void)waitpid(pid, &status, 0);
+    if (n != sizeof *out)
+        return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER",
+                           "the layer ended the process that unpacked it (signal %d)",
+                           WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+    return judge(out, err);
+}
+
+static bool is_sum(const uint8_t sum[32], const char *hex)
+{
+    char text[65];
+    for (int i = 0; i < 32; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+    return strcmp(text, hex) == 0;
+}
+
+static int verify(const struct verdict *v, const struct cay_engine_layer *layer,
+                  struct cay_error *err)
+{
+    if (v->sums.packed == layer->size &&
+        (!*layer->digest || is_sum(v->sums.digest, layer->digest)) &&
+        is_sum(v->sums.diff_id, layer->diff_id))
+        return 0;
+    bool digest = !*layer->digest || is_sum(v->sums.digest, layer->digest);
+    return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "DIGEST_MISMATCH",
+                       "the layer is not what it should be: its %s differs from sha256:%.12s…",
+                       digest ? "diff id" : "digest", digest ? layer->diff_id : layer->digest);
+}
+
+/* Paths come from the inner one and may be anything: each is looked up without following a link. */
+static int mark_opaque(int tree, int opaque_fd, struct cay_error *err)
+{
+    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    struct stat st;
+    if (fstat(opaque_fd, &st) < 0 || st.st_size > OPAQUE_MAX)
+        return cay_fail_as(err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
+                           "the layer has too many opaque directories");
+    CAY_AUTO_FREE char *text = calloc(1, (size_t)st.st_size + 1);
+    if (!text || pread(opaque_fd, text, (size_t)st.st_size, 0) != st.st_size)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the opaque directories");
+    for (char *at = text; at < text + st.st_size; at += strlen(at) + 1) {
+        CAY_AUTO_FD int fd = (int)syscall(SYS_openat2, tree, *at ? at : ".", &how, sizeof how);
+        if (fd < 0)
+            return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER",
+                               "an opaque directory is none: %.100s", at);
+        if (fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mark an opaque directory");
+    }
+    return 0;
+}
+
+struct temp {
+    int images_fd, dir; /* locked */
+    char name[32];
+};
+
+static void drop_temp(struct temp *t)
+{
+    char path[64];
+    if (t->dir < 0)
+        return;
+    snprintf(path, sizeof path, "tmp/%s", t->name);
+    cay_trash_remove(t->images_fd, path);
+    cay_close_fd(&t->dir);
+}
+
+/* Whoever sweeps takes what is not locked: one that came between our two steps has removed it. */
+static int make_temp(struct temp *t, struct cay_error *err)
+{
+    char suffix[17], path[64];
+    struct stat st;
+    for (int tries = 0; tries < 16; tries++) {
+        cay_id_hex(suffix, 16);
+        snprintf(t->name, sizeof t->name, TEMP_PREFIX "%s", suffix);
+        snprintf(path, sizeof path, "tmp/%s", t->name);
+        int r = cay_path_open_dir(t->images_fd, path, 0700, &t->dir, err);
+        if (r < 0)
+            return r;
+        if (flock(t->dir, LOCK_EX | LOCK_NB) == 0 && mkdirat(t->dir, TREE, 0755) == 0 &&
+            fstat(t->dir, &st) == 0 && st.st_nlink > 0)
+            return 0;
+        cay_close_fd(&t->dir);
+    }
+    return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make room for a layer");
+}
+
+static int finish(struct temp *t, const struct cay_engine_layer *layer, const struct verdict *v,
+                  struct cay_error *err)
+{
+    char path[96];
+    struct cay_shelf_meta meta = {.bytes = v->counts.bytes, .entries = v->counts.entries};
+    snprintf(path, sizeof path, "layers/%s", layer->diff_id);
+    int r = cay_shelf_write_meta(t->images_fd, layer->diff_id, &meta, err);
+    if (r < 0)
+        return r;
+    cay_crash_point("layer-unpacked");
+    /* All of it first: a name that survives a power cut must stand for files that do. */
+    if (syncfs(t->dir) < 0 || renameat2(t->dir, TREE, t->images_fd, path, RENAME_NOREPLACE) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot place a layer");
+    cay_crash_point("layer-named");
+    CAY_AUTO_FD int layers = openat(t->images_fd, "layers", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (layers < 0 || fsync(layers) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write a layer to the disk");
+    return 0;
+}
+
+/* One that was removed while we waited for it is nobody's lock any more. */
+static int lock_layer(int images_fd, const char *diff_id, int *fd_out, struct cay_error *err)
+{
+    char path[96];
+    struct stat st;
+    snprintf(path, sizeof path, "tmp/" LOCK_PREFIX "%s", diff_id);
+    for (;;) {
+        CAY_AUTO_FD int fd =
+            openat(images_fd, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot lock a layer");
+        if (st.st_nlink > 0) {
+            *fd_out = cay_take_fd(&fd);
+            return 0;
+        }
+    }
+}
+
+static int unpack_locked(const struct cay_engine *e, const struct cay_berth *berth,
+                         const struct cay_engine_layer *layer, int fd, int progress_fd,
+                         struct cay_engine_unpacked *out, struct cay_error *err)
+{
+    static struct verdict v;
+    CAY_CLEANUP(drop_temp) struct temp t = {.images_fd = e->images_fd, .dir = -1};
+    CAY_AUTO_FD int opaque = memfd_create("opaque", MFD_CLOEXEC);
+    int r = opaque < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a memfd")
+                       : make_temp(&t, err);
+    if (r == 0)
+        r = run_inner(berth, t.name, layer, fd, progress_fd, opaque, &v, err);
+    if (r == 0)
+        r = verify(&v, layer, err);
+    CAY_AUTO_FD int tree =
+        r < 0 ? -1 : openat(t.dir, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (r == 0)
+        r = tree < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a new layer")
+                     : mark_opaque(tree, opaque, err);
+    if (r == 0)
+        r = finish(&t, layer, &v, err);
+    if (r == 0)
+        *out = (struct cay_engine_unpacked){.bytes = v.counts.bytes, .entries = v.counts.entries};
+    return r;
+}
+
+int cay_layer_unpack(const struct cay_engine *e, const struct cay_berth *berth,
+                     const struct cay_engine_layer *layer, int fd, int progress_fd,
+                     struct cay_engine_unpacked *out, struct cay_error *err)
+{
+    char path[96];
+    CAY_AUTO_FD int lock = -1;
+    int r = lock_layer(e->images_fd, layer->diff_id, &lock, err);
+    if (r < 0)
+        return r;
+    if (cay_shelf_has_layer(e->images_fd, layer->diff_id)) {
+        struct cay_shelf_meta meta;
+        cay_shelf_read_meta(e->images_fd, layer->diff_id, &meta);
+        *out = (struct cay_engine_unpacked){1, meta.bytes, meta.entries};
+    } else {
+        r = unpack_locked(e, berth, layer, fd, progress_fd, out, err);
+    }
+    snprintf(path, sizeof path, "tmp/" LOCK_PREFIX "%s", layer->diff_id);
+    (void)unlinkat(e->images_fd, path, 0); /* we have it: the next one makes its own */
+    return r;
+}
+
+void cay_layer_sweep(int images_fd)
+{
+    int fd = openat(images_fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        bool temp = strncmp(entry->d_name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
+        bool lock = strncmp(entry->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0;
+        if (!temp && !lock)
+            continue;
+        CAY_AUTO_FD int at = openat(fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (at < 0 || flock(at, LOCK_EX | LOCK_NB) < 0)
+            continue;
+        if (temp)
+            cay_trash_remove(fd, entry->d_name);
+        else
+            (void)unlinkat(fd, entry->d_name, 0); /* held, so nobody else has it */
+    }
+    if (dir)
+        closedir(dir);
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/stream.h"
+#include "model/limits.h"
+#include <errno.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <sys/types.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#define CHUNK (256 * 1024)
+#define TELL_BYTES (1 * CAY_MIB) /* between two reports of progress */
+#define BLOCK 512
+#define ANY_GZIP 31   /* window bits: the largest, with gzip's own head */
+#define WINDOW_LOG 27 /* of zstd: 128 MiB, what its own tool takes without being asked */
+
+enum form { UNKNOWN, PLAIN, GZIP, ZSTD };
+
+struct cay_stream {
+    int fd, progress_fd;
+    uint64_t offset, left; /* of the file */
+    uint64_t packed, plain, told;
+    enum form form;
+    bool inside; /* a gzip member or zstd frame has begun and not ended */
+    EVP_MD_CTX *packed_sum, *plain_sum;
+    z_stream z;
+    ZSTD_DStream *zstd;
+    ZSTD_inBuffer in; /* of both */
+    unsigned char *in_buf, *out_buf;
+    size_t out_at, out_len;
+    struct cay_error err; /* code 0: none */
+};
+
+struct cay_stream *cay_stream_new(int fd, uint64_t offset, uint64_t size, int progress_fd)
+{
+    struct cay_stream *s = calloc(1, sizeof *s);
+    if (!s)
+        abort();
+    *s = (struct cay_stream){.fd = fd, .progress_fd = progress_fd, .offset = offset, .left = size};
+    s->packed_sum = EVP_MD_CTX_new();
+    s->plain_sum = EVP_MD_CTX_new();
+    s->in_buf = malloc(CHUNK);
+    s->out_buf = malloc(CHUNK);
+    s->zstd = ZSTD_createDStream();
+    if (!s->packed_sum || !s->plain_sum || !s->in_buf || !s->out_buf || !s->zstd ||
+        EVP_DigestInit_ex(s->packed_sum, EVP_sha256(), NULL) != 1 ||
+        EVP_DigestInit_ex(s->plain_sum, EVP_sha256(), NULL) != 1 ||
+        inflateInit2(&s->z, ANY_GZIP) != Z_OK)
+        abort();
+    (void)ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, WINDOW_LOG); /* the default, too */
+    s->in.src = s->in_buf;
+    return s;
+}
+
+void cay_stream_free(struct cay_stream *s)
+{
+    if (!s)
+        return;
+    EVP_MD_CTX_free(s->packed_sum);
+    EVP_MD_CTX_free(s->plain_sum);
+    ZSTD_freeDStream(s->zstd);
+    (void)inflateEnd(&s->z);
+    free(s->in_buf);
+    free(s->out_buf);
+    free(s);
+}
+
+static int bad(struct cay_stream *s, const char *why)
+{
+    return cay_fail_as(&s->err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER", "the layer cannot be read: %s",
+                       why);
+}
+
+/* ---- the packed side ---- */
+
+static void tell(struct cay_stream *s)
+{
+    if (s->progress_fd >= 0 && (s->packed - s->told >= TELL_BYTES || s->left == 0)) {
+        (void)!pwrite(s->progress_fd, &s->packed, sizeof s->packed, 0); /* nobody may be there */
+        s->told = s->packed;
+    }
+}
+
+/* More of the file, behind what was used up. 0 at its end. */
+static ssize_t refill(struct cay_stream *s)
+{
+    size_t want = s->left < CHUNK ? (size_t)s->left : CHUNK;
+    ssize_t n;
+    do
+        n = want ? pread(s->fd, s->in_buf, want, (off_t)s->offset) : 0;
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return cay_fail_errno(&s->err, CAY_ERR_PROVIDER, "cannot read the layer");
+    if (n == 0 && s->left)
+        return bad(s, "the file is shorter than it should be");
+    (void)EVP_DigestUpdate(s->packed_sum, s->in_buf, (size_t)n);
+    s->offset += (uint64_t)n;
+    s->left -= (uint64_t)n;
+    s->packed += (uint64_t)n;
+    s->in.pos = 0;
+    s->in.size = (size_t)n;
+    tell(s);
+    return n;
+}
+
+static enum form form_of(const unsigned char *at, size_t len)
+{
+    static const unsigned char gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
+    if (len >= sizeof gzip && memcmp(at, gzip, sizeof gzip) == 0)
+        return GZIP;
+    return len >= sizeof zstd && memcmp(at, zstd, sizeof zstd) == 0 ? ZSTD : PLAIN;
+}
+
+/* ---- the plain side ---- */
+
+static int unpack_gzip(struct cay_stream *s)
+{
+    if (!s->inside && inflateReset(&s->z) != Z_OK)
+        return bad(s, "gzip");
+    s->inside = true;
+    s->z.next_in = s->in_buf + s->in.pos;
+    s->z.avail_in = (unsigned)(s->in.size - s->in.pos);
+    s->z.next_out = s->out_buf;
+    s->z.avail_out = CHUNK;
+    int r = inflate(&s->z, Z_NO_FLUSH);
+    if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+        return bad(s, s->z.msg ? s->z.msg : "bad gzip data");
+    s->in.pos = s->in.size - s->z.avail_in;
+    s->out_len = CHUNK - s->z.avail_out;
+    s->inside = r != Z_STREAM_END;
+    return 0;
+}
+
+static int unpack_zstd(struct cay_stream *s)
+{
+    ZSTD_outBuffer out = {s->out_buf, CHUNK, 0};
+    size_t r = ZSTD_decompressStream(s->zstd, &out, &s->in);
+    if (ZSTD_isError(r))
+        return bad(s, ZSTD_getErrorName(r));
+    s->out_len = out.pos;
+    s->inside = r != 0;
+    return 0;
+}
+
+static int unpack_plain(struct cay_stream *s)
+{
+    memcpy(s->out_buf, s->in_buf + s->in.pos, s->in.size - s->in.pos);
+    s->out_len = s->in.size - s->in.pos;
+    s->in.pos = s->in.size;
+    return 0;
+}
+
+static int hold_against_limits(struct cay_stream *s)
+{
+    if (s->plain > (uint64_t)CAY_LAYER_BYTES)
+        return cay_fail_as(&s->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
+                           "the layer unpacks to more than %lld bytes", (long long)CAY_LAYER_BYTES);
+    if (s->plain > (uint64_t)CAY_LAYER_RATIO_BYTES && s->plain / CAY_LAYER_RATIO > s->packed)
+        return cay_fail_as(&s->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
+                           "the layer unpacks to more than %d times its size", CAY_LAYER_RATIO);
+    return 0;
+}
+
+/* More plain bytes: 1, or 0 at the end, or an error. */
+static int more(struct cay_stream *s)
+{
+    if (s->err.code)
+        return s->err.code;
+    s->out_at = s->out_len = 0;
+    /* A decoder may take input and give nothing, or hold output when there is no input left. */
+    for (bool flushed = false; s->out_len == 0;) {
+        if (s->in.pos == s->in.size) {
+            ssize_t n = refill(s);
+            if (n < 0)
+                return (int)n;
+            if (n == 0 && (flushed || !s->inside))
+                return s->inside ? bad(s, "it ends in the middle") : 0;
+            flushed = n == 0;
+        }
+        if (s->form == UNKNOWN)
+            s->form = form_of(s->in_buf, s->in.size);
+        int r = s->form == GZIP   ? unpack_gzip(s)
+                : s->form == ZSTD ? unpack_zstd(s)
+                                  : unpack_plain(s);
+        if (r < 0)
+            return r;
+    }
+    (void)EVP_DigestUpdate(s->plain_sum, s->out_buf, s->out_len);
+    s->plain += s->out_len;
+    int r = hold_against_limits(s);
+    return r < 0 ? r : 1;
+}
+
+bool cay_stream_get(void *stream, void *data, size_t len)
+{
+    struct cay_stream *s = stream;
+    bool whole_block = len == BLOCK;
+    for (char *to = data; len > 0;) {
+        if (s->out_at == s->out_len) {
+            int r = more(s);
+            if (r == 0 && whole_block && len == BLOCK) {
+                memset(data, 0, BLOCK);
+                return true;
+            }
+            if (r <= 0)
+                return false;
+        }
+        size_t n = s->out_len - s->out_at < len ? s->out_len - s->out_at : len;
+        memcpy(to, s->out_buf + s->out_at, n);
+        s->out_at += n;
+        to += n;
+        len -= n;
+    }
+    return true;
+}
+
+int cay_stream_error(const struct cay_stream *s, struct cay_error *err)
+{
+    if (s->err.code)
+        *err = s->err;
+    return s->err.code;
+}
+
+uint64_t cay_stream_plain(const struct cay_stream *s)
+{
+    return s->plain;
+}
+
+int cay_stream_finish(struct cay_stream *s, struct cay_stream_sums *out, struct cay_error *err)
+{
+    int r;
+    do
+        r = more(s);
+    while (r > 0);
+    if (r < 0)
+        return cay_stream_error(s, err);
+    *out = (struct cay_stream_sums){.packed = s->packed, .plain = s->plain};
+    (void)EVP_DigestFinal_ex(s->packed_sum, out->digest, NULL);
+    (void)EVP_DigestFinal_ex(s->plain_sum, out->diff_id, NULL);
+    return 0;
+}
