@@ -323,7 +323,7 @@ static void try_network(const struct cay_probe *p, const struct cay_place *place
     (void)p, (void)place;
     if (unshare(CLONE_NEWNET) < 0)
         cay_doctor_failed(out, "unshare");
-    else if (cay_network_open(&err) < 0 || cay_network_catch(&err) < 0)
+    else if (cay_network_open(&err) < 0 || cay_network_catch(true, &err) < 0)
         cay_doctor_say(out, CAY_LACKING, "%s: %s", err.msg, err.cause);
     else
         cay_doctor_say(out, CAY_FINE, "%s", "");

@@ -80,7 +80,7 @@ static int write_file(const char *path, const char *text)
 
 /* The net namespace belongs to the host's user namespace: nothing inside can change it. So ports
  * below 1024 and ping are opened to everyone in there. */
-static int make_net(struct cay_berth *b, struct cay_error *err)
+static int make_net(struct cay_berth *b, bool guards, struct cay_error *err)
 {
     static bool told;
     struct cay_error closed;
@@ -91,7 +91,7 @@ static int make_net(struct cay_berth *b, struct cay_error *err)
         return r;
     /* a host that has none of its own may have switched it off for all */
     (void)write_file("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
-    b->closed = cay_network_catch(&closed) < 0; /* it can be lived in without a way out */
+    b->closed = cay_network_catch(guards, &closed) < 0; /* it can be lived in without a way out */
     if (b->closed && !told)
         cay_log_error(&closed, "sandboxes have no way out to the network");
     told = b->closed;
@@ -164,12 +164,12 @@ static int make_user(struct cay_berth *b, struct cay_error *err)
     return r;
 }
 
-static int make(struct cay_berth *b, int ids_fd, struct cay_error *err)
+static int make(struct cay_berth *b, int ids_fd, bool guards, struct cay_error *err)
 {
     *b = CAY_NO_BERTH;
     int r = take_range(b, ids_fd, err);
     if (r == 0)
-        r = make_net(b, err);
+        r = make_net(b, guards, err);
     if (r == 0)
         r = make_user(b, err);
     if (r < 0)
@@ -184,13 +184,13 @@ struct berth_message {
     struct cay_error err;
 };
 
-void cay_berth_serve(int sock, int ids_fd)
+void cay_berth_serve(int sock, int ids_fd, bool guards)
 {
     char byte;
     while (recv(sock, &byte, 1, 0) == 1) {
         struct berth_message m = {0};
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;
-        int r = make(&b, ids_fd, &m.err);
+        int r = make(&b, ids_fd, guards, &m.err);
         m.base = b.base;
         m.closed = b.closed;
         int fds[CAY_BERTH_FDS];

@@ -26,5 +26,5 @@ struct cay_berth cay_berth_from_fds(const int fds[CAY_BERTH_FDS], uint32_t base)
 /* Where the machine's id ranges are locked: /run/cay/ids. */
 int cay_berth_open_ids(int *fd_out, struct cay_error *err);
 /* The filler: answers each byte that comes on sock with a berth; ends with its peer. */
-void cay_berth_serve(int sock, int ids_fd);
+void cay_berth_serve(int sock, int ids_fd, bool guards); /* see cay_network_catch */
 int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err);

@@ -75,7 +75,7 @@ static void serve_spawner(struct cay_dispatcher *d, int sock)
 
 static void serve_filler(struct cay_dispatcher *d, int sock)
 {
-    cay_berth_serve(sock, d->engine.ids_fd);
+    cay_berth_serve(sock, d->engine.ids_fd, !d->engine.cfg->egress_allow);
 }
 
 static int start_spawner(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_error *err)

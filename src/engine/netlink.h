@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include <stdint.h>
 
-#define CAY_NETLINK_MAX 8192
+#define CAY_NETLINK_MAX 16384
 
 struct cay_netlink {
     _Alignas(8) char data[CAY_NETLINK_MAX];

@@ -148,7 +148,7 @@ static void compare(struct rule *r, const void *value, size_t len)
     end_step(r);
 }
 
-static void if_bytes(struct rule *r, uint32_t header, uint32_t at, const void *value, size_t len)
+static void load_bytes(struct rule *r, uint32_t header, uint32_t at, size_t len)
 {
     begin_step(r, "payload");
     cay_netlink_put_be32(r->n, NFTA_PAYLOAD_DREG, NFT_REG_1);
@@ -156,7 +156,33 @@ static void if_bytes(struct rule *r, uint32_t header, uint32_t at, const void *v
     cay_netlink_put_be32(r->n, NFTA_PAYLOAD_OFFSET, at);
     cay_netlink_put_be32(r->n, NFTA_PAYLOAD_LEN, (uint32_t)len);
     end_step(r);
+}
+
+static void if_bytes(struct rule *r, uint32_t header, uint32_t at, const void *value, size_t len)
+{
+    load_bytes(r, header, at, len);
     compare(r, value, len);
+}
+
+/* The first `bits` bits of an address. */
+static void if_net(struct rule *r, const struct family *f, const char *net, unsigned bits)
+{
+    unsigned char ip[sizeof(struct in6_addr)], mask[sizeof(struct in6_addr)];
+    const unsigned char none[sizeof(struct in6_addr)] = {0};
+    size_t len = (bits + 7) / 8;
+    if (inet_pton(f->number, net, ip) != 1)
+        abort();
+    for (size_t i = 0; i < len; i++)
+        mask[i] = (unsigned char)(bits >= 8 * (i + 1) ? 0xff : 0xff << (8 * (i + 1) - bits));
+    load_bytes(r, NFT_PAYLOAD_NETWORK_HEADER, f->to_at, len);
+    begin_step(r, "bitwise");
+    cay_netlink_put_be32(r->n, NFTA_BITWISE_SREG, NFT_REG_1);
+    cay_netlink_put_be32(r->n, NFTA_BITWISE_DREG, NFT_REG_1);
+    cay_netlink_put_be32(r->n, NFTA_BITWISE_LEN, (uint32_t)len);
+    put_value(r, NFTA_BITWISE_MASK, mask, len);
+    put_value(r, NFTA_BITWISE_XOR, none, len);
+    end_step(r);
+    compare(r, ip, len);
 }
 
 static void if_protocol(struct rule *r, uint8_t protocol)
@@ -220,12 +246,39 @@ static void accept_own(struct cay_netlink *n, const struct family *f, const char
     end_rule(&r);
 }
 
-static void add_in(struct cay_netlink *n, const struct family *f)
+/* Where clouds answer with credentials: refused here already, before anything is accepted, so that
+ * whoever tries sees a closed door and no door that shuts. Everything else that no policy opens is
+ * the relay's to refuse, which also tells of it. */
+static const struct {
+    uint8_t family;
+    const char *net;
+    unsigned bits;
+} guarded[] = {
+    {AF_INET, "169.254.0.0", 16},
+    {AF_INET6, "fe80::", 10},
+};
+
+static void refuse_guarded(struct cay_netlink *n, const struct family *f)
+{
+    for (size_t i = 0; i < CAY_COUNT(guarded); i++) {
+        if (guarded[i].family != f->number)
+            continue;
+        struct rule r = begin_rule(n, f->number, "in");
+        if_protocol(&r, IPPROTO_TCP);
+        if_net(&r, f, guarded[i].net, guarded[i].bits);
+        refuse(&r, NFT_REJECT_TCP_RST, 0);
+        end_rule(&r);
+    }
+}
+
+static void add_in(struct cay_netlink *n, const struct family *f, bool guards)
 {
     uint16_t dns = htons(DNS_PORT);
     bool v4 = f->number == AF_INET;
     accept_own(n, f, v4 ? "127.0.0.1" : "::1", v4 ? 1 : f->bytes); /* 127.0.0.0/8 */
     accept_own(n, f, f->own, f->bytes);
+    if (guards)
+        refuse_guarded(n, f);
 
     struct rule r = begin_rule(n, f->number, "in");
     if_protocol(&r, IPPROTO_TCP);
@@ -268,7 +321,7 @@ static void add_out(struct cay_netlink *n, const struct family *f)
     end_rule(&r);
 }
 
-static void build_rules(struct cay_netlink *n)
+static void build_rules(struct cay_netlink *n, bool guards)
 {
     mark_batch(n, NFNL_MSG_BATCH_BEGIN);
     for (size_t i = 0; i < CAY_COUNT(families); i++) {
@@ -277,19 +330,19 @@ static void build_rules(struct cay_netlink *n)
         cay_netlink_put_text(n, NFTA_TABLE_NAME, TABLE);
         add_chain(n, f->number, "in", NF_INET_PRE_ROUTING);
         add_chain(n, f->number, "out", NF_INET_LOCAL_OUT);
-        add_in(n, f);
+        add_in(n, f, guards);
         add_out(n, f);
     }
     cay_netlink_want_answer(n);
     mark_batch(n, NFNL_MSG_BATCH_END);
 }
 
-int cay_network_catch(struct cay_error *err)
+int cay_network_catch(bool guards, struct cay_error *err)
 {
     static struct cay_netlink routes, rules; /* the same for every namespace */
     if (!routes.len) {
         build_routes(&routes);
-        build_rules(&rules);
+        build_rules(&rules, guards);
     }
     /* The rules first: with the routes alone everything would be refused as well, but what listens
      * inside at any address would hear what is meant for outside. */

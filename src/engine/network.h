@@ -7,10 +7,13 @@
  * at a port of ours; everything else, and all of it when nobody has them, is refused at once. */
 #pragma once
 #include "base/error.h"
+#include <stdbool.h>
 
 #define CAY_NET_PORT 1 /* of those sockets */
 
 /* Loopback, up. */
 int cay_network_open(struct cay_error *err);
-/* The way out. Without it everything is refused: closed, not open. */
-int cay_network_catch(struct cay_error *err);
+/* The way out. Without it everything is refused: closed, not open. `guards`: link-local
+ * addresses are refused in there; not where an operator has opened guarded ones. The same each
+ * time. */
+int cay_network_catch(bool guards, struct cay_error *err);

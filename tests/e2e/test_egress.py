@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The way out: what a policy allows, and nothing else. All of it in namespaces that the test made."""
+import errno
 import socket
 from pathlib import Path
 
@@ -92,6 +93,12 @@ def test_a_closed_one_is_closed(client):
 def test_guarded_addresses(client, box, address):
     for result in probe(client, box, wish("http", address, ms=3000), wish("tcp", address, 22, ms=3000)):
         assert result.get("error") not in (None, "TIMEOUT") and not result.get("data"), result
+
+
+def test_metadata_is_a_closed_door(client, box):
+    """Refused before anything is accepted: a probe that only connects must not take it for open."""
+    script = "import socket; print(socket.socket().connect_ex(('169.254.169.254', 80)))"
+    assert client.sh(box["id"], ["python3", "-c", script]).strip() == str(errno.ECONNREFUSED)
 
 
 @pytest.mark.parametrize("spelling", ["2130706433", "0x7f.1", "017700000001", "0xa090909", "0251.0376.0251.0376"])
