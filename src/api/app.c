@@ -9,6 +9,7 @@
 #include "api/preview.h"
 #include "api/ratelimit.h"
 #include "api/records.h"
+#include "api/sandbox/sandbox.h"
 #include "api/v1/v1.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -108,14 +109,18 @@ static void tell_error(const struct cay_req *req, const struct cay_error *err,
                        struct cay_resp *resp)
 {
     const struct cay_dialect *spoken = cay_app_dialects[0];
+    size_t longest = 0;
     if (cay_preview_is(req)) {
         cay_preview_error(req, err, resp);
         return;
     }
     for (size_t i = 0; cay_app_dialects[i]; i++) {
         size_t len = strlen(cay_app_dialects[i]->prefix);
-        if (strncmp(req->path, cay_app_dialects[i]->prefix, len) == 0 && req->path[len] == '/')
+        if (strncmp(req->path, cay_app_dialects[i]->prefix, len) == 0 && req->path[len] == '/' &&
+            len > longest) {
             spoken = cay_app_dialects[i];
+            longest = len;
+        }
     }
     spoken->tell(req, err, resp);
 }
@@ -139,6 +144,9 @@ const struct cay_route *const cay_app_tables[] = {
     cay_v1_process_routes,
     cay_v1_batch_routes,
     cay_v1_history_routes,
+    cay_sandbox_routes,
+    cay_sandbox_exec_routes,
+    cay_sandbox_history_routes,
     cay_v1_event_routes,
     cay_v1_audit_routes,
     cay_metrics_routes,
@@ -155,6 +163,7 @@ const struct cay_route *const cay_app_tables[] = {
 const struct cay_dialect *const cay_app_dialects[] = {
     &cay_v1_dialect,
     &cay_gateway_dialect,
+    &cay_sandbox_dialect,
     NULL,
 };
 /* clang-format on */

@@ -15,3 +15,6 @@ void cay_api_error(const struct cay_req *req, const struct cay_error *err, struc
 /* The same with another status. */
 void cay_api_error_as(const struct cay_req *req, const struct cay_error *err, int status,
                       struct cay_resp *resp);
+/* Without "detail". */
+void cay_api_error_bare(const struct cay_req *req, const struct cay_error *err,
+                        struct cay_resp *resp);

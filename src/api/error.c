@@ -89,8 +89,8 @@ void cay_api_error(const struct cay_req *req, const struct cay_error *err, struc
     cay_api_error_as(req, err, cay_api_status(err), resp);
 }
 
-void cay_api_error_as(const struct cay_req *req, const struct cay_error *err, int status,
-                      struct cay_resp *resp)
+static void tell(const struct cay_req *req, const struct cay_error *err, int status, bool detail,
+                 struct cay_resp *resp)
 {
     bool callers = err->code == CAY_ERR_UNSUPPORTED || err->code == CAY_ERR_CONFLICT;
     if (status >= 500 && !callers)
@@ -98,7 +98,20 @@ void cay_api_error_as(const struct cay_req *req, const struct cay_error *err, in
     struct cay_json_writer *w = cay_resp_json(resp, status);
     cay_jw_object(w, NULL);
     cay_api_shape_error(w, err);
-    cay_jw_str(w, "detail", err->msg);
+    if (detail)
+        cay_jw_str(w, "detail", err->msg);
     cay_jw_object_end(w);
     add_headers(req, err, resp);
+}
+
+void cay_api_error_as(const struct cay_req *req, const struct cay_error *err, int status,
+                      struct cay_resp *resp)
+{
+    tell(req, err, status, true, resp);
+}
+
+void cay_api_error_bare(const struct cay_req *req, const struct cay_error *err,
+                        struct cay_resp *resp)
+{
+    tell(req, err, cay_api_status(err), false, resp);
 }

@@ -52,6 +52,7 @@ extern const struct cay_command cay_command_cp, cay_command_files, cay_command_s
     cay_command_pause, cay_command_resume, cay_command_rm, cay_command_update, cay_command_stats,
     cay_command_version, cay_command_doctor, cay_command_top, cay_command_batch, cay_command_fork,
     cay_command_snapshot, cay_command_snapshots, cay_command_volumes;
+extern const struct cay_command cay_command_history, cay_command_diff, cay_command_rollback;
 extern const struct cay_command cay_command_ports, cay_command_expose, cay_command_unexpose,
     cay_command_forward;
 extern const struct cay_command cay_command_account, cay_command_key, cay_command_team,

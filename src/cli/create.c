@@ -39,6 +39,7 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
     add_optional(&w, "user", o->user);
     add_optional(&w, "workdir", o->workdir);
     add_optional(&w, "volume", o->volume);
+    add_optional(&w, "track", o->track);
     if (o->from) {
         cay_jw_object(&w, "source");
         cay_jw_str(&w, "type", "snapshot");

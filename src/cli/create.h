@@ -5,7 +5,7 @@
 
 struct cay_create_options {
     struct cay_remote_options remote;
-    const char *image, *name, *start, *user, *workdir, *from, *volume, *network;
+    const char *image, *name, *start, *user, *workdir, *from, *volume, *network, *track;
     double cpus;
     int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
     struct cay_pairs env;
@@ -18,6 +18,8 @@ struct cay_create_options {
     {CAY_OPTION_STRING, "image", CAY_CREATE_AT(image), .arg = "NAME", .help = "image to run"},     \
         {CAY_OPTION_STRING, "from", CAY_CREATE_AT(from), .arg = "SNAPSHOT",                        \
          .help = "snapshot whose files it begins with"},                                           \
+        {CAY_OPTION_STRING, "track", CAY_CREATE_AT(track), .arg = "WHAT",                          \
+         .help = "keep versions of its workspace, or of files: see history"},                      \
         {CAY_OPTION_STRING, "volume", CAY_CREATE_AT(volume), .arg = "VOLUME",                      \
          .help = "volume that is its /workspace, and stays"},                                      \
         {CAY_OPTION_STRING, "name", CAY_CREATE_AT(name), .arg = "NAME",                            \

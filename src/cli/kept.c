@@ -14,7 +14,7 @@
 
 struct copy_options {
     struct cay_remote_options remote;
-    const char *name;
+    const char *name, *at;
     int64_t count; /* of forks */
 };
 
@@ -32,6 +32,8 @@ static int copy(struct cay_cli *cli, struct cay_error *err)
     cay_jw_object(&w, NULL);
     if (o->name)
         cay_jw_str(&w, "name", o->name);
+    if (o->at)
+        cay_jw_str(&w, "executionId", o->at);
     if (o->count > 0)
         cay_jw_int(&w, "count", o->count);
     cay_jw_object_end(&w);
@@ -53,6 +55,8 @@ static const struct cay_option fork_table[] = {
      .otherwise = "0", .max = CAY_MAX_FORKS},
     {CAY_OPTION_STRING, "name", COPY_AT(name), .arg = "NAME",
      .help = "its name, numbered when there are several; made up when not given"},
+    {CAY_OPTION_STRING, "at", COPY_AT(at), .arg = "VERSION",
+     .help = "begin with this version of its workspace: see history"},
     CAY_OPTION_END,
 };
 

@@ -247,6 +247,10 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
 int cay_core_file_verdict(const struct cay_file_request *rq, const struct cay_file_reply *reply,
                           struct cay_error *err);
 
+/* A symbolic link, in place of what was there, with root's rights in the sandbox. */
+int cay_core_put_link(struct cay_core *core, const struct cay_sandbox *sb, const char *path,
+                      const char *target, struct cay_error *err);
+
 /* Code history, see history/history.h; of a sandbox without one CAY_ERR_NOT_FOUND, "NO_HISTORY".
  * Ids are of executions or commits; unknown ones are CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND". */
 int cay_core_history(struct cay_core *core, const struct cay_account *owner, const char *id,

@@ -159,6 +159,8 @@
 #define CAY_NET_OPERATORS 64   /* nets that the operator opened */
 #define CAY_NET_LOOK_MS 5000   /* between two looks at the host's own addresses */
 
+#define CAY_SANDBOX_EXEC_MS 30000 /* of one command of /api/sandbox, unless said */
+
 /* code history */
 #define CAY_HISTORY_FILES 200000                 /* of one workspace */
 #define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)     /* a larger one is left out */

@@ -41,6 +41,7 @@ struct cay_spec {
     bool persistent;
     bool stop_when_start_ends;
     int64_t timeout_ms; /* 0 is no expiry */
+    int64_t exec_ms;    /* that a command of /api/sandbox may take; 0: as usual there */
     int64_t idle_ms;    /* it ends after so long without activity; 0: never */
     unsigned idle_when; /* bits of enum cay_activity that count */
     int64_t lease_ms;   /* it ends after so long without a call that names it; 0: never */

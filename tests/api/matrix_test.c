@@ -6,6 +6,7 @@
 
 #define FILES "/api/v1/sandbox/{id}/files"
 #define EXEC "/api/v1/sandbox/{id}/exec"
+#define CONTAINER "/api/sandbox/{id}"
 #define PORTS "/api/v1/sandbox/{id}/ports"
 #define EXPOSE "/api/v1/sandbox/{id}/expose"
 #define UPGRADE                                                                                    \
@@ -22,6 +23,23 @@ struct entry {
 static const struct entry entries[] = {
     {"GET", "/api/v1/health", CAY_SCOPE_NONE},
     {"GET", "/metrics", CAY_SCOPE_READ},
+    {"GET", "/api/health", CAY_SCOPE_NONE},
+    {"GET", "/api/sandbox", CAY_SCOPE_READ},
+    {"POST", "/api/sandbox", CAY_SCOPE_WRITE, "", "{\"memoryLimit\":\"128m\"}"},
+    {"POST", "/api/sandbox/exec", CAY_SCOPE_EXEC, "",
+     "{\"containerId\":\"x\",\"command\":\"true\"}"},
+    {"GET", CONTAINER, CAY_SCOPE_READ},
+    {"DELETE", CONTAINER, CAY_SCOPE_WRITE},
+    {"POST", CONTAINER "/start", CAY_SCOPE_WRITE},
+    {"POST", CONTAINER "/stop", CAY_SCOPE_WRITE, "", "{}"},
+    {"POST", CONTAINER "/fork", CAY_SCOPE_WRITE, "", "{}"},
+    {"GET", CONTAINER "/logs", CAY_SCOPE_READ},
+    {"GET", CONTAINER "/history", CAY_SCOPE_READ},
+    {"GET", CONTAINER "/history/bundle", CAY_SCOPE_READ},
+    {"POST", CONTAINER "/diff", CAY_SCOPE_READ, "", "{}"},
+    {"POST", CONTAINER "/rollback", CAY_SCOPE_EXEC, "", "{\"executionId\":\"exec_0\"}"},
+    {"GET", CONTAINER "/exec/{eid}/attach", CAY_SCOPE_EXEC, .headers = UPGRADE},
+    {"GET", CONTAINER "/terminal", CAY_SCOPE_EXEC, .headers = UPGRADE},
     {"GET", "/openapi.json", CAY_SCOPE_NONE},
     {"GET", "/docs", CAY_SCOPE_NONE},
     {"GET", "/api/v1/events", CAY_SCOPE_READ},

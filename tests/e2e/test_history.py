@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code history: versions of the workspace, what differs, the way back."""
 import os
-import signal
 import subprocess
 import threading
 
 import pytest
 
+from harness.server import CAY
 from harness.wait import stretch, until
 
 SMALL = {"image": "busybox", "memoryGB": 0.125}
@@ -226,6 +226,29 @@ def test_a_bundle_for_git(client, kept, tmp_path):
     log = subprocess.run(git + ["log", "--format=%H"], cwd=out, check=True, capture_output=True, text=True).stdout
     assert log.split() == [v["commitId"] for v in history(client)]
     subprocess.run(git + ["fsck", "--strict"], cwd=out, check=True, timeout=stretch(30))
+
+
+def test_by_command_line(client, kept, server, tmp_path):
+    def cay(*args):
+        done = subprocess.run([CAY, *args], capture_output=True, text=True, timeout=stretch(30), cwd=tmp_path,
+                              env={"PATH": os.environ["PATH"], "CAY_URL": server.url, "HOME": str(tmp_path)})
+        assert done.returncode == 0, done
+        return done.stdout
+
+    one = client.exec("kept", "true", files={"a": "1\n"})["id"]
+    two = client.exec("kept", "true", files={"a": "2\n"})["id"]
+    rows = [line.split("\t") for line in cay("history", "kept").splitlines()]
+    assert [r[0] for r in rows] == [two, one, "unknown"] and rows[0][3:] == [TEXT, "a"]
+    assert cay("diff", "kept", one, two).endswith("@@ -1 +1 @@\n-1\n+2\n") and "\033" not in cay("diff", "kept")
+    assert cay("rollback", "kept", one, "a").strip() == history(client)[0]["commitId"]
+    assert client.sh("kept", "cat a") == "1\n"
+    cay("history", "kept", "--bundle", "h.bundle")
+    subprocess.run(["git", "clone", "-q", "h.bundle", "out"], cwd=tmp_path, check=True, timeout=stretch(30))
+    assert (tmp_path / "out" / "a").read_text() == "1\n" and not (tmp_path / "h.bundle.part").exists()
+    past = cay("fork", "kept", "--at", two).strip()
+    assert client.sh(past, "cat a") == "2\n"
+    made = cay("create", "--image", "busybox", "--memory", "128m", "--track", "workspace").split()[-1]
+    assert len(history(client, made)) == 1
 
 
 def test_it_goes_with_its_sandbox(client, kept, server):

@@ -37,7 +37,8 @@ class WebSocket:
         lines = {"Host": f"{client.host}:{client.port}", "Upgrade": "websocket", "Connection": "Upgrade",
                  "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode()}
         lines.update(headers or {})
-        request = f"GET {API}{path} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items() if v is not None)
+        target = path if path.startswith("/api") else API + path
+        request = f"GET {target} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items() if v is not None)
         self.sock.sendall((request + "\r\n").encode())
         while b"\r\n\r\n" not in self.buf:
             self._more()

@@ -147,14 +147,14 @@ struct attach_query {
     bool read_only;
 };
 
-static const struct cay_field attach_fields[] = {
+const struct cay_field cay_v1_attach_fields[] = {
     CAY_FIELD_STR(struct attach_query, offset, "offset", .max_len = 64),
     CAY_FIELD_INT(struct attach_query, skip, "skip", .min = 0, .max = 1e15),
     CAY_FIELD_BOOL(struct attach_query, read_only, "readOnly"),
     CAY_FIELD_END,
 };
 
-static int attach(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_v1_attach(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_v1_follow how = {.form = CAY_V1_SOCKET, .follow = true};
     struct attach_query q = {0};
@@ -162,7 +162,7 @@ static int attach(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     struct cay_execution ex;
     int r = cay_req_check_socket(req, resp, err);
     if (r == 0)
-        r = cay_req_decode_query(req, attach_fields, &q, err);
+        r = cay_req_decode_query(req, cay_v1_attach_fields, &q, err);
     if (r == 0)
         r = cay_core_execution(req->core, req->owner, cay_req_param(req, "id"),
                                cay_req_param(req, "eid"), req->arena, &ex, &fd, err);
@@ -182,7 +182,7 @@ struct terminal_query {
     const char *command, *user, *cwd;
 };
 
-static const struct cay_field terminal_fields[] = {
+const struct cay_field cay_v1_terminal_fields[] = {
     CAY_FIELD_INT(struct terminal_query, cols, "cols", .min = 1, .max = CAY_MAX_WINDOW),
     CAY_FIELD_INT(struct terminal_query, rows, "rows", .min = 1, .max = CAY_MAX_WINDOW),
     CAY_FIELD_STR(struct terminal_query, command, "command"),
@@ -192,7 +192,7 @@ static const struct cay_field terminal_fields[] = {
 };
 
 /* A login shell, bash where there is one, unless something else is asked for. */
-static int terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_v1_terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     static const char login[] = "command -v bash >/dev/null && exec bash -l; exec sh -l";
     struct cay_v1_follow how = {.form = CAY_V1_SOCKET, .follow = true};
@@ -201,7 +201,7 @@ static int terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error
     struct cay_execution ex;
     int r = cay_req_check_socket(req, resp, err);
     if (r == 0)
-        r = cay_req_decode_query(req, terminal_fields, &q, err);
+        r = cay_req_decode_query(req, cay_v1_terminal_fields, &q, err);
     if (r < 0)
         return r;
     const char *argv[] = {"/bin/sh", "-c", q.command ? q.command : login};
@@ -219,11 +219,11 @@ static int terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error
 }
 
 const struct cay_route cay_v1_attach_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, attach, CAY_BODY_AUTO,
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, cay_v1_attach, CAY_BODY_AUTO,
      CAY_DOC("Its output and input, over a WebSocket", "101", .topic = "Executions",
-             .query = attach_fields, .ask = "readOnly=true")},
-    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, terminal, CAY_BODY_AUTO,
-     CAY_DOC("A login shell, over a WebSocket", "101", .query = terminal_fields,
+             .query = cay_v1_attach_fields, .ask = "readOnly=true")},
+    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, cay_v1_terminal, CAY_BODY_AUTO,
+     CAY_DOC("A login shell, over a WebSocket", "101", .query = cay_v1_terminal_fields,
              .ask = "cols=120&rows=40")},
     {0},
 };

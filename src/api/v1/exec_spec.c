@@ -78,8 +78,7 @@ static int decode_file(struct cay_arena *a, const struct cay_json *v, struct cay
     return sound ? 0 : wrong_file(v->key, err);
 }
 
-/* {path: text | {base64}} */
-static int decode_files(struct cay_arena *a, const struct cay_json *v, struct cay_exec_spec *spec,
+int cay_v1_decode_files(struct cay_arena *a, const struct cay_json *v, struct cay_exec_spec *spec,
                         struct cay_error *err)
 {
     if (!v || v->kind == CAY_JSON_NULL)
@@ -120,7 +119,7 @@ int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struc
     if (r == 0 && !body.command)
         r = cay_fail_field(err, "command", "command is missing");
     if (r == 0)
-        r = decode_files(a, body.files, &spec, err);
+        r = cay_v1_decode_files(a, body.files, &spec, err);
     if (r == 0)
         r = decode_tty(a, body.tty, &spec.window, err);
     if (r == 0)

@@ -55,7 +55,7 @@ static void shape_details(struct cay_json_writer *w, const struct cay_core_healt
     cay_jw_object_end(w);
 }
 
-static int health(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_v1_health(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_core_health h;
     (void)err;
@@ -74,7 +74,7 @@ static int health(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 }
 
 const struct cay_route cay_v1_health_routes[] = {
-    {"GET", "/api/v1/health", CAY_SCOPE_NONE, health, CAY_BODY_AUTO,
+    {"GET", "/api/v1/health", CAY_SCOPE_NONE, cay_v1_health, CAY_BODY_AUTO,
      CAY_DOC("Is all well? Details only with a token", "Health; 503 Health",
              .topic = "About this server"),
      .unlimited = true},

@@ -11,7 +11,7 @@ struct logs_query {
     bool follow;
 };
 
-static const struct cay_field fields[] = {
+const struct cay_field cay_v1_logs_fields[] = {
     CAY_FIELD_INT(struct logs_query, tail, "tail", .min = 0, .max = 1e6),
     CAY_FIELD_BOOL(struct logs_query, follow, "follow"),
     CAY_FIELD_END,
@@ -58,16 +58,17 @@ static int go_on(struct cay_req *req, const struct cay_sandbox *sb, const char *
     return r < 0 ? r : cay_v1_check_place(*fd, &how->from, err);
 }
 
-static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_v1_logs_as(struct cay_req *req, struct cay_resp *resp, enum cay_v1_form form,
+                   struct cay_error *err)
 {
-    struct cay_v1_follow how = {.form = cay_v1_form_of(req), .named = true};
+    struct cay_v1_follow how = {.form = form, .named = true};
     struct logs_query q = {.tail = -1, .follow = how.form != CAY_V1_TEXT};
     const char *last = cay_req_header(req, "last-event-id");
     CAY_AUTO_FD int fd = -1;
     struct cay_sandbox sb;
     struct cay_execution ex;
 
-    int r = cay_req_decode_query(req, fields, &q, err);
+    int r = cay_req_decode_query(req, cay_v1_logs_fields, &q, err);
     if (r == 0)
         r = cay_core_get(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
     if (r < 0)
@@ -95,9 +96,15 @@ static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
                                 cay_v1_follow(req->core, &ex, cay_take_fd(&fd), &how));
 }
 
+static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    return cay_v1_logs_as(req, resp, cay_v1_form_of(req), err);
+}
+
 const struct cay_route cay_v1_log_routes[] = {
     {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO,
      CAY_DOC("What the start command wrote", "Logs, text/event-stream, application/x-ndjson",
-             .topic = "Sandboxes", .query = fields, .headers = "Last-Event-ID", .ask = "tail=10")},
+             .topic = "Sandboxes", .query = cay_v1_logs_fields, .headers = "Last-Event-ID",
+             .ask = "tail=10")},
     {0},
 };

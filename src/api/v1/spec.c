@@ -257,13 +257,12 @@ static int check_isolation(const char *isolation, struct cay_error *err)
     return r;
 }
 
-static int set_start(struct cay_arena *a, const struct create_body *body, struct cay_spec *spec,
-                     struct cay_error *err)
+int cay_v1_decode_start(struct cay_arena *a, const struct cay_json *v, struct cay_spec *spec,
+                        struct cay_error *err)
 {
-    if (!body->start || body->start->kind == CAY_JSON_NULL)
+    if (!v || v->kind == CAY_JSON_NULL)
         return 0;
-    int r =
-        cay_v1_decode_command(a, body->start, "startCommand", &spec->start, &spec->start_text, err);
+    int r = cay_v1_decode_command(a, v, "startCommand", &spec->start, &spec->start_text, err);
     if (r == 0 && spec->start_text && strcmp(spec->start_text, "image") == 0)
         spec->start.count = 0; /* the image's own */
     return r;
@@ -391,7 +390,7 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
     if (r == 0)
         r = set_sizes(body, spec, err);
     if (r == 0)
-        r = set_start(a, body, spec, err);
+        r = cay_v1_decode_start(a, body->start, spec, err);
     if (r == 0)
         r = cay_v1_decode_ports(a, body->ports, spec->ports, &spec->port_count, err);
     if (r == 0)

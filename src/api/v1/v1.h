@@ -65,6 +65,12 @@ int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err);
 /* A command: a string for the shell, or an array. text_out is NULL for an array. */
 int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
                           struct cay_strs *argv_out, const char **text_out, struct cay_error *err);
+/* The same as a start command, into the spec; "image" is the image's own. NULL: there is none. */
+int cay_v1_decode_start(struct cay_arena *a, const struct cay_json *v, struct cay_spec *spec,
+                        struct cay_error *err);
+/* exec_spec.c: {path: text | {base64}}, into the spec. */
+int cay_v1_decode_files(struct cay_arena *a, const struct cay_json *v, struct cay_exec_spec *spec,
+                        struct cay_error *err);
 /* exec_spec.c: a command with all that goes with it. */
 extern const struct cay_field cay_v1_exec_fields[], cay_v1_window_fields[];
 struct cay_v1_exec {
@@ -148,6 +154,15 @@ struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_executi
 /* Answers with the stream and the headers it needs. */
 int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
                          enum cay_v1_form form, struct cay_stream *stream);
+
+/* Handlers that another dialect has under its own names. */
+extern const struct cay_field cay_v1_logs_fields[], cay_v1_attach_fields[],
+    cay_v1_terminal_fields[];
+int cay_v1_logs_as(struct cay_req *req, struct cay_resp *resp, enum cay_v1_form form,
+                   struct cay_error *err);
+int cay_v1_attach(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
+int cay_v1_terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
+int cay_v1_health(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
 
 /* exec.c: how it ended and what it wrote, at most limit bytes of each stream, into the object that
  * is open. */

@@ -87,6 +87,8 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_bool(w, "persistent", spec->persistent);
     cay_jw_bool(w, "stop_when_start_ends", spec->stop_when_start_ends);
     cay_jw_int(w, "timeout_ms", spec->timeout_ms);
+    if (spec->exec_ms)
+        cay_jw_int(w, "exec_ms", spec->exec_ms);
     cay_jw_int(w, "idle_ms", spec->idle_ms);
     cay_jw_int(w, "idle_when", spec->idle_when);
     cay_jw_int(w, "lease_ms", spec->lease_ms);
@@ -299,6 +301,7 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
     spec->persistent = pick_bool(c, "persistent");
     spec->stop_when_start_ends = pick_bool(c, "stop_when_start_ends");
     spec->timeout_ms = pick_int(c, "timeout_ms", NULL);
+    spec->exec_ms = pick_int(c, "exec_ms", NULL);
     spec->idle_ms = pick_int(c, "idle_ms", NULL);
     spec->idle_when = (unsigned)pick_int(c, "idle_when", NULL);
     spec->lease_ms = pick_int(c, "lease_ms", NULL);
