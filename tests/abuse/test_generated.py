@@ -132,7 +132,9 @@ def judge(document, request, answer):
         if media != "application/json":
             return [f"{status} is {media}"]
         named = leads_there and document.answer_faults(operation, status, media, body) == []
-        return [] if named else document.faults({"$ref": "#/components/schemas/Error"}, json.loads(body))
+        ours = "Error" if request.operation.path.startswith(("/api/v1", "/gateway")) else "ContainerError"
+        forms = [document.faults({"$ref": f"#/components/schemas/{name}"}, json.loads(body)) for name in (ours, "Error")]
+        return [] if named or [] in forms else forms[0]
     if not request.as_described or not body or "Accept" in request.headers:
         return []
     return document.answer_faults(operation, status, media, body)
