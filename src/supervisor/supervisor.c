@@ -231,7 +231,7 @@ static int watch(struct keeper *k)
         (void)kill(k->server, SIGTERM);
     }
     end_child(k->server, SIGKILL, 1000);
-    end_child(k->engine, SIGTERM, 2000);
+    end_child(k->engine, SIGTERM, 5000);
     return terms ? 0 : WEXITSTATUS(status);
 }
 

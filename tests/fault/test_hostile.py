@@ -208,7 +208,8 @@ def test_readers_that_never_read(server, client):
             time.sleep(0.1)
             most = max(most, proc.rss_kib(pid))
         busy = exec_times(client, "source", 30)
-        assert most - rss < 500 * 64, f"the server grew by {most - rss} KiB"
+        # A record has up to 64 KiB, which escapes make longer; more than one of them never waits for a reader.
+        assert most - rss < 500 * 128, f"the server grew by {most - rss} KiB"
         assert statistics.median(busy) < 2 * statistics.median(calm) + 0.01
         # Who takes no byte for 30 s is cut: the server closes, and this side sees the end.
         time.sleep(31)
