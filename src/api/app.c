@@ -176,6 +176,7 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
         .core = core,
         .before = before,
         .divert = cay_preview_divert,
+        .recall = cay_preview_recall,
         .error = tell_error,
         .done = done,
         .workers = WORKERS,

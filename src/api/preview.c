@@ -8,6 +8,7 @@
 #include "api/preview.h"
 #include "api/dialect.h"
 #include "api/guard.h"
+#include "api/visits.h"
 #include "base/clock.h"
 #include "core/service.h"
 #include <stdio.h>
@@ -263,6 +264,8 @@ struct visit {
     struct cay_sandbox sb;
     const struct cay_port *port;
     bool hides_authorization;
+    bool keeps; /* the decision, for others like it: */
+    struct cay_visit_key key;
 };
 
 /* The sandbox of whoever shows this token, if it is his. */
@@ -366,40 +369,66 @@ static int log_in(struct cay_req *req, struct cay_resp *resp, const struct visit
         cay_arena_printf(req->arena, "%s%s%s", req->path, req->query[0] ? "?" : "", req->query));
 }
 
-struct attended {
-    struct cay_core *core;
+struct present {
+    struct cay_core *core; /* NULL: nothing is due to it */
     char sandbox_id[CAY_ID_SIZE];
 };
 
 static void leave(void *ctx)
 {
-    struct attended *a = ctx;
-    cay_core_leave(a->core, a->sandbox_id);
-    free(a);
+    struct present *p = ctx;
+    if (p->core)
+        cay_core_leave(p->core, p->sandbox_id);
+    cay_visit_leave(p->sandbox_id);
+    free(p);
+}
+
+/* Counts it among those that are there. NULL when they are too many. */
+static struct present *enter(struct cay_core *core, const char *sandbox_id)
+{
+    if (!cay_visit_enter(sandbox_id))
+        return NULL;
+    struct present *p = calloc(1, sizeof *p);
+    if (!p)
+        abort();
+    p->core = cay_core_attend(core, sandbox_id) ? core : NULL;
+    cay_str_copy(p->sandbox_id, sizeof p->sandbox_id, sandbox_id);
+    return p;
+}
+
+static void keep(const struct cay_req *req, const struct visit *v)
+{
+    struct cay_visit known = {
+        .port = v->to.port, .prefix = v->to.prefix, .hides_authorization = v->hides_authorization};
+    cay_str_copy(known.sandbox_id, sizeof known.sandbox_id, v->sb.id);
+    cay_str_copy(known.account_id, sizeof known.account_id, req->owner ? req->owner->id : "");
+    cay_visit_keep(&v->key, &known);
 }
 
 static int again(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
 
 /* The answer: the request goes on to what listens there. */
-static int carry(struct cay_req *req, struct cay_resp *resp, int fd, bool reused)
+static int carry(struct cay_req *req, struct cay_resp *resp, int fd, bool reused,
+                 struct cay_error *err)
 {
     const struct visit *v = req->data;
     struct cay_proxy to = {.fd = fd, .reused = reused, .again = again};
+    to.ctx = enter(req->core, v->sb.id);
+    if (!to.ctx) {
+        cay_close_fd(&to.fd);
+        return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_VISITS",
+                           "at most %d requests to the ports of one sandbox at a time",
+                           CAY_PREVIEW_OPEN);
+    }
+    to.close = leave;
     (void)snprintf(to.key, sizeof to.key, "%s:%u", v->sb.id, v->to.port);
     (void)snprintf(to.how.host, sizeof to.how.host, "localhost:%u", v->to.port);
     cay_str_copy(to.how.prefix, v->to.prefix + 1, req->path);
     cay_str_copy(to.how.cookie, sizeof to.how.cookie, cookie_name());
     to.how.is_tls = preview.is_tls;
     to.how.hides_authorization = v->hides_authorization;
-    if (cay_core_attend(req->core, v->sb.id)) {
-        struct attended *a = calloc(1, sizeof *a);
-        if (!a)
-            abort();
-        a->core = req->core;
-        cay_str_copy(a->sandbox_id, sizeof a->sandbox_id, v->sb.id);
-        to.ctx = a;
-        to.close = leave;
-    }
+    if (v->keeps)
+        keep(req, v);
     if (v->to.prefix) /* on the API's host: whatever it is, it is not at home there */
         cay_resp_header(resp, "Content-Security-Policy", "sandbox");
     return cay_resp_proxy(resp, &to);
@@ -448,14 +477,14 @@ static int dial(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     const struct visit *v = req->data;
     int fd = -1;
     int r = cay_core_dial(req->core, &v->sb, v->to.port, &fd, err);
-    return r < 0 ? r : carry(req, resp, fd, false);
+    return r < 0 ? r : carry(req, resp, fd, false, err);
 }
 
 static int waited(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     int fd = cay_take_fd(&req->received.verdict_fd);
     return fd < 0 ? dial(req, resp, err)
-                  : carry(req, resp, fd, false); /* a last try, for its error */
+                  : carry(req, resp, fd, false, err); /* a last try, for its error */
 }
 
 static int hold(struct cay_req *req, struct cay_resp *resp, int64_t seconds)
@@ -498,21 +527,56 @@ static int reach(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
     bool plain = is_safe(req) && req->body_announced == 0 && !cay_forward_is_upgrade(req);
     int fd = plain && v->sb.state == CAY_RUNNING ? cay_pool_take(req->pool, key) : -1;
     if (fd >= 0)
-        return carry(req, resp, fd, true);
+        return carry(req, resp, fd, true, err);
     r = dial(req, resp, err);
     if (r < 0 && wait_s > 0 && strcmp(cay_error_name(err), "NOTHING_LISTENS") == 0)
         return hold(req, resp, (int64_t)wait_s);
     return r;
 }
 
+static enum cay_preview_kind target_of(const struct cay_req *req, const struct cay_route *route,
+                                       struct cay_preview_target *out)
+{
+    return route == &by_host ? cay_preview_of_host(req->host, preview.domain, out)
+                             : cay_preview_of_path(req->path, out);
+}
+
+bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp)
+{
+    struct cay_error ignored; /* a worker finds it again, and tells it */
+    struct cay_preview_target to;
+    struct cay_visit_key visit_key;
+    struct cay_visit known;
+    char key[CAY_POOL_KEY];
+    const struct cay_route *route = cay_preview_divert(req);
+    if (!route || target_of(req, route, &to) != CAY_PREVIEW_NAMED ||
+        !cay_visit_key(req, to.sandbox_id, to.prefix, &visit_key) ||
+        !cay_visit_recall(&visit_key, &known))
+        return false;
+    (void)snprintf(key, sizeof key, "%s:%u", known.sandbox_id, known.port);
+    int fd = cay_pool_take(req->pool, key);
+    if (fd < 0)
+        return false;
+    struct visit *v = cay_arena_alloc(req->arena, sizeof *v);
+    *v = (struct visit){.to = to, .hides_authorization = known.hides_authorization};
+    v->sb.state = CAY_RUNNING; /* or there were no such connection */
+    cay_str_copy(v->sb.id, sizeof v->sb.id, known.sandbox_id);
+    if (known.account_id[0]) {
+        struct cay_account *who = cay_arena_alloc(req->arena, sizeof *who);
+        *who = (struct cay_account){.id = cay_arena_strdup(req->arena, known.account_id)};
+        req->owner = who; /* for the log */
+    }
+    req->route = route;
+    req->data = v;
+    cay_str_copy(req->subject, sizeof req->subject, known.sandbox_id);
+    return carry(req, resp, fd, true, &ignored) == 0;
+}
+
 static int handle(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_error unknown = {0};
     struct visit *v = cay_arena_alloc(req->arena, sizeof *v);
-    enum cay_preview_kind kind = req->route == &by_host
-                                     ? cay_preview_of_host(req->host, preview.domain, &v->to)
-                                     : cay_preview_of_path(req->path, &v->to);
-    if (kind != CAY_PREVIEW_NAMED)
+    if (target_of(req, req->route, &v->to) != CAY_PREVIEW_NAMED)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "NO_PREVIEW", "no preview has this name");
     req->data = v;
     cay_str_copy(req->subject, sizeof req->subject, v->to.sandbox_id);
@@ -524,6 +588,7 @@ static int handle(struct cay_req *req, struct cay_resp *resp, struct cay_error *
                         cay_arena_printf(req->arena, "%s%s%s%s", url, rest[0] ? rest + 1 : "",
                                          req->query[0] ? "?" : "", req->query));
     }
+    v->keeps = cay_visit_key(req, v->to.sandbox_id, v->to.prefix, &v->key);
     const char *proof = take_proof(req);
     int found = cay_core_previewed(req->core, v->to.sandbox_id, req->arena, &v->sb, &unknown);
     v->port = found == 0 ? cay_spec_port(&v->sb.spec, v->to.port) : NULL;

@@ -22,6 +22,7 @@ int cay_preview_port(const struct cay_req *req, uint64_t *out, struct cay_error 
 
 /* For the server: see struct cay_http_app. */
 const struct cay_route *cay_preview_divert(const struct cay_req *req);
+bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp);
 bool cay_preview_is(const struct cay_req *req);
 /* Ahead of the handler: is the Host of a path's form ours, and does no foreign page ask? */
 int cay_preview_guard(const struct cay_req *req, unsigned port, struct cay_error *err);

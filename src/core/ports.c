@@ -145,6 +145,11 @@ int cay_core_previewed(struct cay_core *core, const char *sandbox_id, struct cay
     return r;
 }
 
+uint64_t cay_core_version(struct cay_core *core, const char *sandbox_id)
+{
+    return cay_store_version(core->store, sandbox_id);
+}
+
 /* 0, or the errno. On loopback both a yes and a no are there when connect returns; where neither
  * is, the listener's queue is full, and whoever has the socket waits for it. */
 static int connect_to(int fd, enum cay_socket_kind kind, unsigned port)

@@ -24,6 +24,8 @@ int cay_core_exposed(struct cay_core *core, const struct cay_account *owner, con
  * the port's own rules to say. A caller who shows a token is asked for with cay_core_get. */
 int cay_core_previewed(struct cay_core *core, const char *sandbox_id, struct cay_arena *a,
                        struct cay_sandbox *out, struct cay_error *err);
+/* As cay_store_version: the same number later means that all this would be answered as before. */
+uint64_t cay_core_version(struct cay_core *core, const char *sandbox_id);
 /* A connection to what listens on the port inside, on either loopback address; non-blocking, and
  * perhaps still being made. CAY_ERR_CONFLICT "SANDBOX_NOT_RUNNING", CAY_ERR_PROVIDER
  * "NOTHING_LISTENS". */

@@ -414,13 +414,26 @@ static bool read_once(struct cay_http_server *s, struct cay_conn *c)
     return more;
 }
 
+/* True when it needs no worker and is on its way. */
+static bool pass_on(struct cay_http_server *s, struct cay_conn *c)
+{
+    struct cay_resp resp = {0};
+    if (!s->app.recall || c->streamed || !s->app.recall(c->req, &resp))
+        return false;
+    cay_proxy_take(c, &resp);
+    cay_answer_done(&resp);
+    c->phase = CAY_PHASE_PROXY;
+    cay_proxy_begin(s, c);
+    return true;
+}
+
 void cay_conn_read(struct cay_http_server *s, struct cay_conn *c)
 {
     bool more = true;
     consume_kept(s, c);
     while (more && is_reading(c))
         more = read_once(s, c);
-    if (!c->closed && c->phase == CAY_PHASE_WHOLE)
+    if (!c->closed && c->phase == CAY_PHASE_WHOLE && !pass_on(s, c))
         cay_conn_dispatch(s, c);
 }
 

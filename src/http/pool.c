@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A short list, the newest last: who comes takes the newest, so that the rest grow old and go. An
- * epoll of its own watches them all, and is itself one descriptor in the loop's. */
+ * epoll of its own watches those that lay here at the last sweep, and is itself one descriptor in
+ * the loop's: one that is taken again at once costs no call of epoll. */
 #include "http/pool.h"
 #include "base/attr.h"
 #include "base/str.h"
@@ -15,6 +16,7 @@
 
 struct idle {
     int fd;
+    bool watched;
     int64_t since_ms;
     char key[CAY_POOL_KEY];
 };
@@ -60,8 +62,9 @@ int cay_pool_fd(const struct cay_pool *p)
 static int remove_at(struct cay_pool *p, size_t i)
 {
     int fd = p->at[i].fd;
+    if (p->at[i].watched)
+        (void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* it is in the set */
     memmove(&p->at[i], &p->at[i + 1], (--p->count - i) * sizeof p->at[0]);
-    (void)epoll_ctl(p->epoll_fd, EPOLL_CTL_DEL, fd, NULL); /* it is in the set */
     return fd;
 }
 
@@ -95,7 +98,6 @@ int cay_pool_take(struct cay_pool *p, const char *key)
 
 void cay_pool_give(struct cay_pool *p, const char *key, int fd, int64_t now_ms)
 {
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.fd = fd};
     size_t same = 0, oldest = 0;
     (void)pthread_mutex_lock(&p->lock);
     for (size_t i = p->count; i-- > 0;)
@@ -107,20 +109,30 @@ void cay_pool_give(struct cay_pool *p, const char *key, int fd, int64_t now_ms)
         close_at(p, oldest);
     else if (p->count == CAY_PROXY_POOL)
         close_at(p, 0);
-    if (epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0) {
-        struct idle *i = &p->at[p->count++];
-        *i = (struct idle){.fd = fd, .since_ms = now_ms};
-        cay_str_copy(i->key, sizeof i->key, key);
-        fd = -1;
-    }
+    struct idle *i = &p->at[p->count++];
+    *i = (struct idle){.fd = fd, .since_ms = now_ms};
+    cay_str_copy(i->key, sizeof i->key, key);
     (void)pthread_mutex_unlock(&p->lock);
-    cay_close_fd(&fd);
+}
+
+/* One that cannot be watched is not kept. Who ended before shows at once. */
+static void watch_all(struct cay_pool *p)
+{
+    for (size_t i = p->count; i-- > 0;) {
+        struct epoll_event ev = {.events = EPOLLIN | EPOLLRDHUP, .data.fd = p->at[i].fd};
+        if (p->at[i].watched)
+            continue;
+        p->at[i].watched = epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, p->at[i].fd, &ev) == 0;
+        if (!p->at[i].watched)
+            close_at(p, i);
+    }
 }
 
 void cay_pool_sweep(struct cay_pool *p, int64_t now_ms)
 {
     struct epoll_event events[EVENTS];
     (void)pthread_mutex_lock(&p->lock);
+    watch_all(p);
     int n = epoll_wait(p->epoll_fd, events, EVENTS, 0);
     for (int e = 0; e < n; e++)
         for (size_t i = 0; i < p->count; i++)

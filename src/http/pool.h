@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections to services that wait for their next request, by a name for the service. Any thread.
  *
- * One that says something unasked, or ends, is closed at once: it would hold on to what is on its
- * other side. */
+ * One that says something unasked, or ends, is closed: it would hold on to what is on its other
+ * side. At once if it was here at the last sweep, else at the next. */
 #pragma once
 #include "base/error.h"
 #include <stdbool.h>
@@ -20,5 +20,5 @@ int cay_pool_take(struct cay_pool *p, const char *key);
 void cay_pool_give(struct cay_pool *p, const char *key, int fd, int64_t now_ms);
 /* Readable when cay_pool_sweep has something to do. */
 int cay_pool_fd(const struct cay_pool *p);
-/* Closes what ended, and what waited too long. */
+/* Closes what ended, and what waited too long; to be called each second, too. */
 void cay_pool_sweep(struct cay_pool *p, int64_t now_ms);

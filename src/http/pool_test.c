@@ -44,6 +44,7 @@ TEST(pool_lets_go)
     struct pollfd news = {.fd = cay_pool_fd(p), .events = POLLIN};
     cay_pool_give(p, "x", pair(&a), 0);
     cay_pool_give(p, "x", pair(&b), 0);
+    cay_pool_sweep(p, 0);
     CHECK_EQ("quiet", poll(&news, 1, 0), 0);
     shutdown(a, SHUT_WR);
     CHECK_EQ("one ended", poll(&news, 1, 0), 1);
@@ -54,6 +55,11 @@ TEST(pool_lets_go)
     CHECK_EQ("too old", read(b, &byte, 1), 0);
     close(a);
     close(b);
+    cay_pool_give(p, "x", pair(&a), 0);
+    shutdown(a, SHUT_WR);
+    cay_pool_sweep(p, 0);
+    CHECK_EQ("ended before anybody looked", read(a, &byte, 1), 0);
+    close(a);
     for (int i = 0; i < CAY_PROXY_POOL_EACH + 3; i++) {
         cay_pool_give(p, "x", pair(&a), 0);
         close(a);

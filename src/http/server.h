@@ -12,6 +12,9 @@ struct cay_http_app {
     /* Optional, ahead of the router, on any thread and at once: the route that takes this request
      * whatever its path and method are; or NULL. It has no parameters. */
     const struct cay_route *(*divert)(const struct cay_req *req);
+    /* Optional, on the loop, where it may not wait: was this just decided, so that the request goes
+     * on to somebody else at once (cay_resp_proxy)? False: a worker decides. */
+    bool (*recall)(struct cay_req *req, struct cay_resp *resp);
     /* Ahead of every handler, on a worker: who asks, and may he. May add headers. Also called
      * when no route fits (req->route is NULL), so that a stranger learns no paths. */
     int (*before)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);

@@ -239,13 +239,16 @@
 #define CAY_PREVIEW_LINK_S 3600                /* what a signed link is good for, unless it says */
 #define CAY_PREVIEW_LINK_MAX_S (7 * 24 * 3600) /* and at most */
 #define CAY_PREVIEW_AGAIN_MS 100               /* between two tries while nothing listens */
+#define CAY_PREVIEW_RECALL_MS 1000             /* how old a decision may be that is used again */
+#define CAY_PREVIEW_RECALLED 1024              /* decisions that are remembered */
+#define CAY_PREVIEW_OPEN 1000                  /* requests and WebSockets of one sandbox at once */
 #define CAY_PROXY_CONNECT_MS 10000
 #define CAY_PROXY_BODY_MS 120000                    /* a client that sends nothing of its body */
 #define CAY_PROXY_IDLE_MS (60 * 60 * 1000LL)        /* no byte either way */
 #define CAY_PROXY_TUNNEL_MS (12 * 60 * 60 * 1000LL) /* the same once it is a WebSocket */
 #define CAY_PROXY_INTERIM 8                         /* answers before the answer */
 #define CAY_PROXY_POOL 256                          /* idle connections into sandboxes */
-#define CAY_PROXY_POOL_EACH 16                      /* of them to one port */
+#define CAY_PROXY_POOL_EACH 64                      /* of them to one port */
 #define CAY_PROXY_POOL_MS 4000 /* servers close theirs after five seconds or more */
 
 /* the store */

@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/access.h"
 #include "store/store.h"
+#include <stdatomic.h>
+
+/* For cay_store_version; what failed is counted as well: it may be there all the same. */
+static int changed(struct cay_store *s, int r)
+{
+    atomic_fetch_add(&s->access_changes, 1);
+    return r;
+}
 
 int cay_store_holder_put(struct cay_store *s, const struct cay_holder *holder,
                          struct cay_error *err)
 {
-    return s->ops->access->holder_put(s, holder, err);
+    return changed(s, s->ops->access->holder_put(s, holder, err));
 }
 
 int cay_store_holder_get(struct cay_store *s, const char *id_or_name, struct cay_arena *a,
@@ -28,7 +36,8 @@ int cay_store_key_add(struct cay_store *s, const struct cay_key *key, struct cay
 int cay_store_key_mark(struct cay_store *s, const char *account_id, const char *key_id,
                        enum cay_key_time what, int64_t at_ms, struct cay_error *err)
 {
-    return s->ops->access->key_mark(s, account_id, key_id, what, at_ms, err);
+    int r = s->ops->access->key_mark(s, account_id, key_id, what, at_ms, err);
+    return what == CAY_KEY_USED ? r : changed(s, r);
 }
 
 int cay_store_key_find(struct cay_store *s, const char *hash, struct cay_arena *a,
@@ -46,7 +55,7 @@ int cay_store_key_list(struct cay_store *s, const char *account_id, struct cay_a
 int cay_store_member_put(struct cay_store *s, const struct cay_member *member,
                          struct cay_error *err)
 {
-    return s->ops->access->member_put(s, member, err);
+    return changed(s, s->ops->access->member_put(s, member, err));
 }
 
 int cay_store_member_list(struct cay_store *s, const char *team_id, const char *account_id,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/store.h"
+#include <stdatomic.h>
 #include <string.h>
 
 struct cay_metric cay_store_commits = {.name = "cay_store_commits_total",
@@ -56,16 +57,34 @@ int cay_store_insert(struct cay_store *s, const struct cay_sandbox *sb, enum cay
     return s->ops->insert(s, sb, durable, err);
 }
 
+static _Atomic uint64_t *changes_of(struct cay_store *s, const char *id)
+{
+    unsigned h = 2166136261u;
+    for (; *id; id++)
+        h = (h ^ (unsigned char)*id) * 16777619u;
+    return &s->changes[h % CAY_STORE_CHANGES];
+}
+
+uint64_t cay_store_version(struct cay_store *s, const char *id)
+{
+    return atomic_load(changes_of(s, id)) + atomic_load(&s->access_changes);
+}
+
+/* What failed is counted as well: it may be there all the same. */
 int cay_store_update(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
                      struct cay_error *err)
 {
-    return s->ops->update(s, sb, durable, err);
+    int r = s->ops->update(s, sb, durable, err);
+    atomic_fetch_add(changes_of(s, sb->id), 1);
+    return r;
 }
 
 int cay_store_remove(struct cay_store *s, const char *id, enum cay_durable durable,
                      struct cay_error *err)
 {
-    return s->ops->remove(s, id, durable, err);
+    int r = s->ops->remove(s, id, durable, err);
+    atomic_fetch_add(changes_of(s, id), 1);
+    return r;
 }
 
 int cay_store_get(struct cay_store *s, const char *account_id, const char *id_or_name,

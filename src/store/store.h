@@ -3,7 +3,8 @@
  * per database; callers never touch `ops`.
  *
  * Any thread may call any entry. Failures are CAY_ERR_STORE unless the entry says otherwise. What
- * is read is copied into the caller's arena. There is no cache above this interface. */
+ * is read is copied into the caller's arena. Who remembers for a moment what follows from a row
+ * looks at cay_store_version; there is no other cache above this interface. */
 #pragma once
 #include "base/arena.h"
 #include "base/error.h"
@@ -13,8 +14,12 @@
 #include "model/sandbox.h"
 #include "store/access.h"
 
+#define CAY_STORE_CHANGES 256
+
 struct cay_store {
     const struct cay_store_ops *ops; /* first member of every store's own struct */
+    /* Counted here, for all of them alike: see cay_store_version. */
+    _Atomic uint64_t changes[CAY_STORE_CHANGES], access_changes;
 };
 
 /* Does the caller wait until the disk has it? Intents do not, answers do. */
@@ -117,6 +122,10 @@ int cay_store_open(const char *name, const struct cay_config *cfg, struct cay_st
                    struct cay_error *err);
 void cay_store_close(struct cay_store *s);
 int cay_store_check(struct cay_store *s, char *version, size_t size, struct cay_error *err);
+/* It grows when this sandbox's row was written, or anything in access.h but the use of a key; at
+ * times for another's. Whoever asks before he reads, and finds it the same later, has read what is
+ * still so. Costs no look at the database. */
+uint64_t cay_store_version(struct cay_store *s, const char *id);
 uint64_t cay_store_sync_begin(struct cay_store *s);
 int cay_store_sync_end(struct cay_store *s, uint64_t wish, struct cay_error *err);
 int cay_store_insert(struct cay_store *s, const struct cay_sandbox *sb, enum cay_durable durable,
