@@ -194,7 +194,7 @@ int cay_app_open(const struct cay_config *cfg, struct cay_core *core, struct cay
     }
     app.port = app.auth.on ? 0 : port_of(cfg->url);
     cay_ratelimit_init(&app.rate, cfg->rate_limit, cfg->rate_seconds);
-    cay_metrics_open(cay_app_tables);
+    cay_metrics_open(cay_app_tables, cay_preview_routes);
     r = cay_http_new(&http, cfg->listen_fd, out, err);
     if (r < 0) {
         cay_ratelimit_done(&app.rate);

@@ -20,6 +20,7 @@
 
 struct slot {
     const struct cay_route *route; /* NULL: none fitted */
+    bool any_method;
     _Atomic int64_t by_class[CLASSES];
     struct cay_histogram took;
 };
@@ -32,26 +33,34 @@ static struct {
     int64_t started_ms;
 } all;
 
-void cay_metrics_open(const struct cay_route *const *tables)
+static void add_table(const struct cay_route *table)
+{
+    size_t length = 0;
+    while (table[length].method)
+        length++;
+    all.table[all.tables] = table;
+    all.length[all.tables++] = length;
+    all.count += length;
+}
+
+void cay_metrics_open(const struct cay_route *const *tables, const struct cay_route *diverted)
 {
     all.tables = 0;
     all.count = 1;
     all.started_ms = cay_clock_ms();
-    for (; *tables && all.tables < TABLES_MAX; tables++) {
-        size_t length = 0;
-        while ((*tables)[length].method)
-            length++;
-        all.table[all.tables] = *tables;
-        all.length[all.tables++] = length;
-        all.count += length;
-    }
+    for (; *tables && all.tables < TABLES_MAX - 1; tables++)
+        add_table(*tables);
+    if (diverted)
+        add_table(diverted);
     all.slots = calloc(all.count, sizeof *all.slots);
     if (!all.slots)
         abort();
     struct slot *at = all.slots + 1;
     for (size_t t = 0; t < all.tables; t++)
-        for (size_t i = 0; i < all.length[t]; i++)
-            (at++)->route = &all.table[t][i];
+        for (size_t i = 0; i < all.length[t]; i++, at++) {
+            at->route = &all.table[t][i];
+            at->any_method = all.table[t] == diverted;
+        }
 }
 
 void cay_metrics_close(void)
@@ -84,9 +93,9 @@ void cay_metrics_request(const struct cay_req *req, int status, int64_t took_us)
 
 static const char *labels_of(const struct slot *slot, char out[LABELS_MAX])
 {
-    (void)snprintf(out, LABELS_MAX, "route=\"%s\",method=\"%s\"",
-                   slot->route ? slot->route->pattern : "none",
-                   slot->route ? slot->route->method : "any"); /* patterns are short */
+    (void)snprintf(
+        out, LABELS_MAX, "route=\"%s\",method=\"%s\"", slot->route ? slot->route->pattern : "none",
+        slot->route && !slot->any_method ? slot->route->method : "any"); /* patterns are short */
     return out;
 }
 

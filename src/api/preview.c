@@ -29,9 +29,13 @@ static struct {
 
 static int handle(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
 
-static const struct cay_route by_host = {"GET", "/p", CAY_SCOPE_NONE, handle, CAY_BODY_STREAM};
-static const struct cay_route by_path = {"GET", "/p/{id}/{port}", CAY_SCOPE_NONE, handle,
-                                         CAY_BODY_STREAM};
+const struct cay_route cay_preview_routes[] = {
+    {"GET", "{port}-{id}", CAY_SCOPE_NONE, handle, CAY_BODY_STREAM},
+    {"GET", "/p/{id}/{port}", CAY_SCOPE_NONE, handle, CAY_BODY_STREAM},
+    {0},
+};
+#define BY_HOST (&cay_preview_routes[0])
+#define BY_PATH (&cay_preview_routes[1])
 
 /* ---- names ---- */
 
@@ -168,13 +172,13 @@ const struct cay_route *cay_preview_divert(const struct cay_req *req)
     if (req->is_local)
         return NULL;
     if (cay_preview_of_host(req->host, preview.domain, &ignored) != CAY_PREVIEW_NONE)
-        return &by_host;
-    return cay_preview_of_path(req->path, &ignored) != CAY_PREVIEW_NONE ? &by_path : NULL;
+        return BY_HOST;
+    return cay_preview_of_path(req->path, &ignored) != CAY_PREVIEW_NONE ? BY_PATH : NULL;
 }
 
 bool cay_preview_is(const struct cay_req *req)
 {
-    return req->route == &by_host || req->route == &by_path;
+    return req->route == BY_HOST || req->route == BY_PATH;
 }
 
 /* ---- who ---- */
@@ -193,7 +197,7 @@ static bool navigates(const struct cay_req *req)
 
 int cay_preview_guard(const struct cay_req *req, unsigned port, struct cay_error *err)
 {
-    if (req->route == &by_host)
+    if (req->route == BY_HOST)
         return 0;                 /* what it may do depends on its port */
     bool leaves = navigates(req); /* it will be sent to the host's form */
     return cay_guard_check(req->host, leaves ? NULL : cay_req_header(req, "origin"),
@@ -537,8 +541,8 @@ static int reach(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
 static enum cay_preview_kind target_of(const struct cay_req *req, const struct cay_route *route,
                                        struct cay_preview_target *out)
 {
-    return route == &by_host ? cay_preview_of_host(req->host, preview.domain, out)
-                             : cay_preview_of_path(req->path, out);
+    return route == BY_HOST ? cay_preview_of_host(req->host, preview.domain, out)
+                            : cay_preview_of_path(req->path, out);
 }
 
 bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp)

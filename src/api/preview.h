@@ -20,6 +20,8 @@ void cay_preview_address(const char *sandbox_id, unsigned port, char out[CAY_PRE
 /* The {port} of a route's path. CAY_ERR_INVALID. */
 int cay_preview_port(const struct cay_req *req, uint64_t *out, struct cay_error *err);
 
+/* What those have that take a preview, whatever its method is; no router knows them. */
+extern const struct cay_route cay_preview_routes[];
 /* For the server: see struct cay_http_app. */
 const struct cay_route *cay_preview_divert(const struct cay_req *req);
 bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp);

@@ -420,6 +420,7 @@ static bool pass_on(struct cay_http_server *s, struct cay_conn *c)
     struct cay_resp resp = {0};
     if (!s->app.recall || c->streamed || !s->app.recall(c->req, &resp))
         return false;
+    cay_metric_add(&cay_http_recalled, 1);
     cay_proxy_take(c, &resp);
     cay_answer_done(&resp);
     c->phase = CAY_PHASE_PROXY;

@@ -209,7 +209,7 @@ struct cay_http_server {
 };
 
 extern struct cay_metric cay_http_accepted, cay_http_open, cay_http_streams, cay_http_sockets,
-    cay_http_unmet, cay_http_proxied;
+    cay_http_unmet, cay_http_proxied, cay_http_recalled;
 
 /* conn.c: reading and ending. On the loop. */
 void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_local);

@@ -471,7 +471,9 @@ void cay_proxy_begin(struct cay_http_server *s, struct cay_conn *c)
         return;
     }
     c->unread = c->unread || !r->whole;
-    if (!cay_far_watch(s, c, r->to.fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
+    flush_up(s, c);
+    bool said = r->whole && pending_up(r) == 0 && !r->upgrade && r->to.reused;
+    if (!cay_far_watch(s, c, r->to.fd, EPOLLIN | EPOLLRDHUP | (said ? 0 : EPOLLOUT))) {
         fail_as(s, c, CAY_ERR_INTERNAL, NULL, "cannot watch the connection");
         return;
     }

@@ -26,9 +26,13 @@ struct cay_metric cay_http_proxied = {.name = "cay_http_proxied",
                                       .help = "Requests that sandboxes are answering.",
                                       .goes_down = true};
 
+struct cay_metric cay_http_recalled = {
+    .name = "cay_http_recalled_total",
+    .help = "Requests to sandboxes that a decision made just before let pass."};
+
 struct cay_metric *const cay_http_metrics[] = {
-    &cay_http_accepted, &cay_http_open, &cay_http_streams, &cay_http_sockets, &cay_http_proxied,
-    &cay_http_unmet,    NULL,
+    &cay_http_accepted, &cay_http_open,     &cay_http_streams, &cay_http_sockets,
+    &cay_http_proxied,  &cay_http_recalled, &cay_http_unmet,   NULL,
 };
 
 static const struct cay_http_times default_times = {

@@ -506,6 +506,96 @@ def test_public(ann, shown):
     assert web.get().status == 401
 
 
+# ---- a decision that is used again ----
+
+
+def metric(client, name):
+    conn = client.connect()
+    conn.request("GET", "/metrics", headers={"Authorization": f"Bearer {client.token}"})
+    lines = conn.getresponse().read().decode().splitlines()
+    conn.close()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+def recalled(client, web, headers=None):
+    """Asks on one connection until a decision was used again: what comes next would be let pass too, if it could."""
+    def seen():
+        before = metric(client, "cay_http_recalled_total")
+        assert [web.get("/", headers).status for _ in range(3)] == [200] * 3
+        return metric(client, "cay_http_recalled_total") > before
+    until(seen, "a decision is used again")
+
+
+@pytest.fixture
+def own(ann):
+    """As `shown`, for what is changed."""
+    box = ann.create("own", ports=[PORT])
+    serve(ann, "own")
+    yield box
+    ann.delete("/sandbox/own")
+
+
+def test_revoked_key(house, ann, shown):
+    key = key_of(house, "ann")
+    web = Web(ann, shown)
+    recalled(ann, web, {"Cay-Token": key})
+    cay(house, "key", "rm", "--account", "ann", house.client(token=key).get("/account").json()["keyId"])
+    assert web.get("/", {"Cay-Token": key}).status == 401
+    assert web.get("/", {"Cay-Token": ann.token}).status == 200
+
+
+def test_another_credential_on_the_same_connection(house, ann, shown):
+    web = Web(ann, shown)
+    bob, cookie = key_of(house, "bob"), f"cay-preview={link(ann).query.partition('=')[2]}"
+    recalled(ann, web, {"Cay-Token": ann.token})
+    for headers, want in (({}, 401), ({"Cay-Token": bob}, 403), ({"Authorization": f"Bearer {bob}"}, 403),
+                          ({"Cookie": "cay-preview=1.2"}, 401), ({"Cookie": cookie}, 200)):
+        assert web.get("/", headers).status == want, headers
+    recalled(ann, web, {"Cookie": cookie})
+    assert web.get("/", {"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}).status == 403
+    assert web.get("/", {"Cookie": cookie[:-1]}).status == 401
+    assert web.get("/", {"Cookie": cookie}, fresh=True).status == 200
+    reads = key_of(house, "ann", "--scopes", "read")
+    recalled(ann, web, {"Cay-Token": reads})
+    assert web.request("DELETE", "/", headers={"Cay-Token": reads}).status == 403
+    web.conn = None
+    recalled(ann, web, {"Authorization": f"Bearer {ann.token}"})
+    told = web.get("/echo", {"Authorization": f"Bearer {ann.token}"}).json()["headers"]
+    assert "authorization" not in told
+    other = Web(ann, shown, port=4000)
+    other.conn = web.conn
+    assert other.get("/").status == 401
+
+
+def test_port_is_taken_back(ann, own):
+    web = Web(ann, own)
+    recalled(ann, web, {"Cay-Token": ann.token})
+    assert ann.delete(f"/sandbox/own/ports/{PORT}").status == 200
+    assert web.get("/", {"Cay-Token": ann.token}).error["code"] == "PORT_NOT_EXPOSED"
+    assert ann.post("/sandbox/own/ports", {"port": PORT, "public": True}).status == 201
+    recalled(ann, web)
+    assert ann.request("PATCH", "/sandbox/own", {"ports": [PORT]}).status == 200
+    assert web.get("/").status == 401
+
+
+@pytest.mark.parametrize("change, want", [(("POST", "/stop"), 409), (("POST", "/pause"), 409), (("DELETE", ""), 404)])
+def test_sandbox_is_not_there_any_more(ann, own, change, want):
+    web = Web(ann, own)
+    recalled(ann, web, {"Cay-Token": ann.token})
+    assert ann.request(change[0], f"/sandbox/own{change[1]}").status == 200
+    assert web.get("/", {"Cay-Token": ann.token}).status == want
+
+
+def test_visits_are_counted(ann, shown):
+    before = {route: metric(ann, f'cay_http_requests_total{{route="{route}",method="any",status="2xx"}}')
+              for route in ("{port}-{id}", "/p/{id}/{port}")}
+    assert Web(ann, shown).request("POST", "/echo", b"x", {"Cay-Token": ann.token}).status == 200
+    path = Web(ann, shown, host=f"127.0.0.1:{ann.port}")
+    assert path.get(f"/p/{shown['id']}/{PORT}/", {"Cay-Token": ann.token}).status == 200
+    for route, count in before.items():
+        assert metric(ann, f'cay_http_requests_total{{route="{route}",method="any",status="2xx"}}') == count + 1
+
+
 def link(ann, port=PORT, **body):
     made = ann.post(f"/sandbox/shown/ports/{port}/link", body)
     assert made.status == 201, made
