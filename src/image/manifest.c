@@ -99,6 +99,8 @@ static int read_platform(const struct cay_json *object, struct cay_descriptor *o
             r = cay_image_str(p, "variant", &out->variant, err);
     }
     if (r == 0 && notes && notes->kind == CAY_JSON_OBJECT)
+        r = cay_image_str(notes, "io.containerd.image.name", &out->name, err);
+    if (r == 0 && !*out->name && notes && notes->kind == CAY_JSON_OBJECT)
         r = cay_image_str(notes, "org.opencontainers.image.ref.name", &out->name, err);
     return r;
 }

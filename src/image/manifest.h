@@ -21,7 +21,7 @@ struct cay_descriptor {
     const char *digest; /* 64 hex digits */
     uint64_t size;
     const char *os, *architecture, *variant; /* in an index; "" where it says none */
-    const char *name; /* annotation org.opencontainers.image.ref.name, or "" */
+    const char *name; /* by annotation: containerd's whole one, or the OCI's tag; or "" */
 };
 
 struct cay_manifest {
