@@ -297,6 +297,7 @@ bool cay_images_child_died(struct cay_dispatcher *d, pid_t pid)
         if (job->used) {
             cay_fail(&err, CAY_ERR_PROVIDER, "the process that worked on an image died");
             finish(d, job, &err, NULL, 0, -1);
+            cay_images_sweep(d); /* it could not clear away what it had begun */
         }
         job->pid = 0;
         cay_images_pump(d);

@@ -119,7 +119,7 @@ static bool is_whiteout(int dir, const char *name)
 static int make_dir(struct unpacking *u, int dir, const char *name, const char *path, size_t len)
 {
     if (mkdirat(dir, name, 0755) == 0)
-        return add_entry(u);
+        return 0;
     if (errno != EEXIST || !is_whiteout(dir, name))
         return failed(u, path);
     if (unlinkat(dir, name, 0) < 0 || mkdirat(dir, name, 0755) < 0)
@@ -139,6 +139,7 @@ static int make_dirs(struct unpacking *u, char *path)
         int r = 0;
         if (next < 0 && (errno == ENOENT || errno == ENOTDIR)) {
             r = make_dir(u, at, from, path, len);
+            r = r < 0 ? r : add_entry(u);
             next = r < 0 ? -1 : open_dir(u, path);
         }
         if (r == 0 && next < 0)
