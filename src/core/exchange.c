@@ -62,8 +62,11 @@ static int take_some(struct cay_exchange *x, struct cay_error *err)
         r = take_reply(x, err);
     if (r == 0 && x->has_reply && !x->take)
         x->ended = true;
-    if (r == 0 && x->has_reply && x->take && x->out.len > 0)
+    if (r == 0 && x->has_reply && x->take && x->out.len > 0) {
+        int64_t began_ms = cay_clock_mono_ms();
         r = x->take(x->arg, &x->out, err);
+        x->until_ms += cay_clock_mono_ms() - began_ms; /* our own time is not the sandbox's */
+    }
     return r;
 }
 

@@ -71,51 +71,49 @@ int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, cons
 
 /* ---- the way back ---- */
 
-struct way {
-    struct cay_buf frames;
-    uint64_t count;
-};
-
-static int add_step(void *arg, const char *path, uint32_t mode, const void *data, size_t len,
-                    struct cay_error *err)
+static int count_step(void *arg, const char *path, uint32_t mode, const void *data, size_t len,
+                      struct cay_error *err)
 {
-    struct way *w = arg;
-    struct cay_file_put head = {.len = len, .path_len = (uint32_t)strlen(path), .mode = mode};
-    if (w->frames.len + len > CAY_HISTORY_COMMIT_BYTES)
-        return cay_fail_as(err, CAY_ERR_TOO_LARGE, "HISTORY_TOO_LARGE",
-                           "that version differs by more than can be put back at once");
-    cay_buf_add(&w->frames, &head, sizeof head);
-    cay_buf_adds(&w->frames, path);
-    cay_buf_add(&w->frames, data, len);
-    w->count++;
+    uint64_t *count = arg;
+    (void)path, (void)mode, (void)data, (void)len, (void)err;
+    ++*count;
     return 0;
 }
 
-static int put_back(struct cay_core *core, const struct cay_sandbox *sb, struct way *w,
+/* Sent as it comes: all of it may be more than fits into memory. */
+static int send_step(void *arg, const char *path, uint32_t mode, const void *data, size_t len,
+                     struct cay_error *err)
+{
+    struct cay_exchange *x = arg;
+    struct cay_file_put head = {.len = len, .path_len = (uint32_t)strlen(path), .mode = mode};
+    cay_buf_add(&x->in, &head, sizeof head);
+    cay_buf_adds(&x->in, path);
+    cay_buf_add(&x->in, data, len);
+    return x->in.len > CAY_MIB ? cay_exchange_send(x, err) : 0;
+}
+
+static int put_back(struct cay_core *core, struct open *o, const struct cay_back *back,
                     struct cay_error *err)
 {
-    struct cay_file_request rq = {.op = CAY_FILE_PUT,
-                                  .path = ".",
-                                  .cwd = CAY_DEFAULT_WORKDIR,
-                                  .size = CAY_FILE_UNKNOWN,
-                                  .count = w->count};
-    CAY_AUTO_EXCHANGE struct cay_exchange x = {.rq = &rq, .in = w->frames};
-    w->frames = (struct cay_buf){0};
-    if (w->count == 0)
-        return 0;
-    int r = cay_exchange_begin(core, sb, &x, CAY_HISTORY_MS, err);
+    struct cay_file_request rq = {
+        .op = CAY_FILE_PUT, .path = ".", .cwd = CAY_DEFAULT_WORKDIR, .size = CAY_FILE_UNKNOWN};
+    CAY_AUTO_EXCHANGE struct cay_exchange x = {.rq = &rq};
+    int r =
+        cay_history_back(o->h, back->id, back->id_field, back->path, count_step, &rq.count, err);
+    if (r < 0 || rq.count == 0)
+        return r;
+    r = cay_exchange_begin(core, &o->sb, &x, CAY_HISTORY_MS, err);
+    if (r == 0)
+        r = cay_history_back(o->h, back->id, back->id_field, back->path, send_step, &x, err);
     if (r == 0)
         r = cay_exchange_finish(&x, err);
-    if (r == 0)
-        r = cay_core_file_verdict(&rq, x.has_reply ? &x.reply : NULL, err);
-    return r;
+    return r < 0 ? r : cay_core_file_verdict(&rq, x.has_reply ? &x.reply : NULL, err);
 }
 
 /* What nobody made a version of yet is one first, so that nothing is lost by going back. */
 static int go_back(struct cay_core *core, struct open *o, const struct cay_back *back,
                    struct cay_arena *a, struct cay_version *out, struct cay_error *err)
 {
-    struct way w = {0};
     char commit[CAY_COMMIT_SIZE] = "";
     bool made = false;
     struct cay_history_note before = {.id = CAY_HISTORY_NO_ID,
@@ -125,10 +123,7 @@ static int go_back(struct cay_core *core, struct open *o, const struct cay_back 
                                      .always = true};
     int r = cay_history_commit_now(core, &o->sb, o->h, &before, &made, commit, err);
     if (r == 0)
-        r = cay_history_back(o->h, back->id, back->id_field, back->path, add_step, &w, err);
-    if (r == 0)
-        r = put_back(core, &o->sb, &w, err);
-    cay_buf_done(&w.frames);
+        r = put_back(core, o, back, err);
     if (r == 0)
         r = cay_history_commit_now(core, &o->sb, o->h, &after, &made, commit, err);
     struct cay_versions all;

@@ -117,21 +117,27 @@ void cay_history_sweep(int dir_fd, int64_t older_than_ms,
             cay_history_remove(dir_fd, d->d_name);
 }
 
-/* Objects never change, so both may have them; everything else is a copy. */
+/* Objects never change, so both may have them; everything else is a copy. What went, or is there
+ * already, is well. */
 static int copy_entry(int from_fd, const char *name, bool is_dir, int to_fd)
 {
     bool lasts = strlen(name) == 38 || strncmp(name, "pack-", 5) == 0;
     if (is_dir) {
-        if (mkdirat(to_fd, name, 0700) < 0)
+        if (mkdirat(to_fd, name, 0700) < 0 && errno != EEXIST)
             return -1;
         CAY_AUTO_FD int from = open_below(from_fd, name);
         CAY_AUTO_FD int to = open_below(to_fd, name);
         return from < 0 || to < 0 ? -1 : each(from, to, copy_entry);
     }
     if (lasts)
-        return linkat(from_fd, name, to_fd, name, 0);
+        return linkat(from_fd, name, to_fd, name, 0) < 0 && errno != ENOENT && errno != EEXIST ? -1
+                                                                                               : 0;
     CAY_AUTO_FD int from = openat(from_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (from < 0 && errno == ENOENT)
+        return 0;
     CAY_AUTO_FD int to = openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (to < 0 && errno == EEXIST)
+        return 0;
     ssize_t n = -1;
     while (from >= 0 && to >= 0 && (n = copy_file_range(from, NULL, to, NULL, 1 << 20, 0)) > 0)
         ;
@@ -151,5 +157,18 @@ int cay_history_copy(int dir_fd, const char *from_id, const char *to_id, struct 
     cay_history_close(h);
     if (r < 0)
         cay_history_remove(dir_fd, to_id);
+    return r;
+}
+
+/* The journal first: what it names is there by then. */
+int cay_history_save(int from_fd, const char *sandbox_id, int to_fd, struct cay_error *err)
+{
+    CAY_AUTO_FD int from = open_below(from_fd, sandbox_id), to = -1;
+    if (from < 0 && errno == ENOENT)
+        return 0;
+    int r = cay_path_open_dir(to_fd, sandbox_id, 0700, &to, err);
+    if (r == 0 && (from < 0 || copy_entry(from, "journal", false, to) < 0 ||
+                   copy_entry(from, "index", false, to) < 0 || each(from, to, copy_entry) < 0))
+        r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot copy a history");
     return r;
 }

@@ -84,7 +84,59 @@ static void find_gone(struct cay_history *h, const struct cay_history_file *file
     }
 }
 
-/* Objects of a large version wait in memory and go to the disk as one pack. */
+/* Those that were there before are not in memory. */
+static void add_fresh(struct cay_history *h, const git_oid *id)
+{
+    if (!h->pending->exists(h->pending, id))
+        return;
+    if (h->fresh_count == h->fresh_cap) {
+        h->fresh_cap = h->fresh_cap ? 2 * h->fresh_cap : 256;
+        h->fresh = realloc(h->fresh, h->fresh_cap * sizeof *h->fresh);
+        if (!h->fresh)
+            abort();
+    }
+    h->fresh[h->fresh_count++] = *id;
+}
+
+struct pack {
+    git_odb_writepack *to;
+    git_indexer_progress progress;
+};
+
+static int on_piece(void *data, size_t len, void *arg)
+{
+    struct pack *p = arg;
+    return p->to->append(p->to, data, len, &p->progress);
+}
+
+/* What waits in memory goes to the disk as a pack of its own. */
+static int write_bulk(struct cay_history *h, struct cay_error *err)
+{
+    git_packbuilder *builder = NULL;
+    struct pack pack = {0};
+    if (!h->pending || h->fresh_count == 0)
+        return 0;
+    int r = git_packbuilder_new(&builder, h->repo);
+    for (size_t i = 0; r == 0 && i < h->fresh_count; i++)
+        r = git_packbuilder_insert(builder, &h->fresh[i], NULL);
+    if (r == 0)
+        r = git_odb_write_pack(&pack.to, h->odb, NULL, NULL);
+    if (r == 0)
+        r = git_packbuilder_foreach(builder, on_piece, &pack);
+    if (r == 0)
+        r = pack.to->commit(pack.to, &pack.progress);
+    if (pack.to)
+        pack.to->free(pack.to);
+    git_packbuilder_free(builder);
+    if (r == 0)
+        r = git_mempack_reset(h->pending);
+    h->fresh_count = 0;
+    h->pending_bytes = 0;
+    return r < 0 ? cay_history_fail(err, "a version cannot be written") : 0;
+}
+
+/* Objects of a large version wait in memory, so many bytes at a time, and go to the disk as packs.
+ */
 static int begin_bulk(struct cay_history *h, struct cay_error *err)
 {
     if (h->pending)
@@ -138,8 +190,11 @@ int cay_history_take(struct cay_history *h, const struct cay_history_file *file,
     if (git_blob_create_from_buffer(&e.id, h->repo, data, len) < 0 ||
         git_index_add(h->index, &e) < 0)
         return cay_history_fail(err, "a file cannot be kept");
-    h->taken++;
-    return 0;
+    if (!h->pending)
+        return 0;
+    add_fresh(h, &e.id);
+    h->pending_bytes += len;
+    return h->pending_bytes > CAY_HISTORY_PACK_BYTES ? write_bulk(h, err) : 0;
 }
 
 /* ---- the end of it ---- */
@@ -210,24 +265,30 @@ static int make_commit(struct cay_history *h, const struct cay_history_note *not
     return r < 0 ? cay_history_fail(err, "a version cannot be made") : 0;
 }
 
-static int write_bulk(struct cay_history *h, struct cay_error *err)
+/* Trees that the old version has not. */
+static int add_trees(struct cay_history *h, const git_tree *old, const git_tree *tree,
+                     struct cay_error *err)
 {
-    git_buf pack = GIT_BUF_INIT;
-    git_odb_writepack *to = NULL;
-    git_indexer_progress progress = {0};
-    if (!h->pending)
-        return 0;
-    int r = git_mempack_dump(&pack, h->repo, h->pending);
-    if (r == 0)
-        r = git_odb_write_pack(&to, h->odb, NULL, NULL);
-    if (r == 0)
-        r = to->append(to, pack.ptr, pack.size, &progress);
-    if (r == 0)
-        r = to->commit(to, &progress);
-    if (to)
-        to->free(to);
-    git_buf_dispose(&pack);
-    return r < 0 ? cay_history_fail(err, "a version cannot be written") : 0;
+    int r = 0;
+    add_fresh(h, git_tree_id(tree));
+    for (size_t i = 0, n = git_tree_entrycount(tree); r == 0 && i < n; i++) {
+        const git_tree_entry *e = git_tree_entry_byindex(tree, i);
+        const git_tree_entry *was = old ? git_tree_entry_byname(old, git_tree_entry_name(e)) : NULL;
+        git_tree *sub = NULL, *old_sub = NULL;
+        if (git_tree_entry_type(e) != GIT_OBJECT_TREE ||
+            (was && git_oid_equal(git_tree_entry_id(was), git_tree_entry_id(e))))
+            continue;
+        if (git_tree_lookup(&sub, h->repo, git_tree_entry_id(e)) < 0)
+            r = cay_history_fail(err, "a version cannot be read");
+        if (r == 0 && was && git_tree_entry_type(was) == GIT_OBJECT_TREE &&
+            git_tree_lookup(&old_sub, h->repo, git_tree_entry_id(was)) < 0)
+            r = cay_history_fail(err, "a version cannot be read");
+        if (r == 0)
+            r = add_trees(h, old_sub, sub, err);
+        git_tree_free(sub);
+        git_tree_free(old_sub);
+    }
+    return r;
 }
 
 static bool tells(const struct cay_history *h, const git_oid *tree, const git_tree *old,
@@ -250,6 +311,10 @@ static int finish(struct cay_history *h, const struct cay_history_note *note, gi
     list_left_out(note, &a, &v);
     if (r == 0)
         r = make_commit(h, note, tree, &commit, err);
+    if (r == 0 && h->pending)
+        r = add_trees(h, old, tree, err);
+    if (r == 0 && h->pending)
+        add_fresh(h, &commit);
     if (r == 0)
         r = write_bulk(h, err);
     if (r < 0)

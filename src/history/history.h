@@ -31,6 +31,10 @@ void cay_history_sweep(int dir_fd, int64_t older_than_ms,
 /* Another sandbox's history from here on is this one's, too. */
 int cay_history_copy(int dir_fd, const char *from_id, const char *to_id, struct cay_error *err);
 
+/* For a backup, while it may be written to: the same history in another directory of the same file
+ * system. There is none: that is no error. */
+int cay_history_save(int from_fd, const char *sandbox_id, int to_fd, struct cay_error *err);
+
 /* One version, as the journal has it. Paths are quoted as git does where they are not plain. */
 struct cay_version {
     const char *id; /* of the execution, or CAY_HISTORY_NO_ID */

@@ -20,8 +20,10 @@ struct cay_history {
     git_odb *odb;
     git_index *index;
     git_odb_backend *pending; /* objects that are not on the disk yet; NULL: they are */
-    size_t taken;             /* since the last version */
-    uint64_t taken_bytes;
+    git_oid *fresh;           /* those that wait there; malloc'ed */
+    size_t fresh_count, fresh_cap;
+    uint64_t pending_bytes;
+    uint64_t taken_bytes; /* since the last version */
     int64_t looked_at_ns;
     bool has_head;
     git_oid head; /* of the newest version */

@@ -43,6 +43,7 @@ void cay_history_close(struct cay_history *h)
     git_index_free(h->index);
     git_repository_free(h->repo);
     git_odb_free(h->odb);
+    free(h->fresh);
     cay_close_fd(&h->journal_fd);
     cay_close_fd(&h->fd);
     free(h);
@@ -57,7 +58,8 @@ static void close_it(struct cay_history **h)
 static int make(int fd, struct cay_error *err)
 {
     static const char head[] = "ref: refs/heads/main\n";
-    static const char config[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n";
+    static const char config[] = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+                                 "\tbigFileThreshold = 65536\n"; /* no deltas of larger ones */
     static const char *const dirs[] = {"objects", "objects/pack", "objects/info", "refs",
                                        "refs/heads"};
     for (size_t i = 0; i < CAY_COUNT(dirs); i++)
@@ -86,8 +88,9 @@ static int open_objects(struct cay_history *h, struct cay_error *err)
         r = git_odb_add_backend(h->odb, backend, 2);
     if (r == 0)
         r = git_repository_wrap_odb(&h->repo, h->odb);
+    (void)snprintf(path, sizeof path, "%s/config", h->path);
     if (r == 0)
-        r = git_config_new(&config);
+        r = git_config_open_ondisk(&config, path);
     if (r == 0)
         r = git_repository_set_config(h->repo, config);
     git_config_free(config);

@@ -165,6 +165,7 @@
 #define CAY_HISTORY_FILES 200000                 /* of one workspace */
 #define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)     /* a larger one is left out */
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
+#define CAY_HISTORY_PACK_BYTES (32 * CAY_MIB)    /* of it that wait in memory */
 #define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
 #define CAY_HISTORY_THREADS 8                 /* each at one sandbox, which may keep it waiting */

@@ -13,6 +13,7 @@
 #include "engine/box.h"
 #include "engine/dispatcher.h"
 #include "engine/trees.h"
+#include "history/history.h"
 #include "store/sqlite/copy.h"
 #include "store/store.h"
 #include "supervisor/archive.h"
@@ -218,6 +219,21 @@ static int choose_sandboxes(struct backup *b, struct cay_store *store, struct ca
     return r;
 }
 
+/* Of sandboxes whose files are in the backup. */
+static int copy_histories(struct backup *b, const struct cay_strs *wanted, struct cay_buf *names,
+                          struct cay_error *err)
+{
+    CAY_AUTO_FD int from = -1, to = -1;
+    int r = cay_path_open_dir(b->data_fd, "history", 0700, &from, err);
+    if (r == 0)
+        r = cay_path_open_dir(b->stage_fd, "history", 0700, &to, err);
+    for (size_t i = 0; r == 0 && i < wanted->count; i++)
+        if (cay_id_is_sandbox(wanted->at[i]))
+            r = cay_history_save(from, wanted->at[i], to, err);
+    cay_buf_adds(names, "history\n");
+    return r;
+}
+
 static int choose(struct backup *b, struct cay_strs *out, struct cay_error *err)
 {
     struct cay_config cfg = {.data = b->data, .data_fd = b->stage_fd};
@@ -342,6 +358,8 @@ static int run(void *arg, struct cay_error *err)
         r = copy_keys(b, &plain, err);
     if (r == 0)
         r = choose(b, &wanted, err);
+    if (r == 0)
+        r = copy_histories(b, &wanted, &plain, err);
     if (r == 0)
         r = take_trees(b, &wanted, err);
     if (r == 0)

@@ -201,16 +201,24 @@ static int check_trees(const struct restore *s, struct cay_error *err)
     return 0;
 }
 
-/* The server's files are its user's, whoever that was where they come from. */
-static int give_to_server(const struct restore *s, struct cay_error *err)
+/* The server's files are its user's, whoever that was where they come from. Histories are all his,
+ * and nothing but files and directories. */
+static int give_to_server(const struct restore *s, int at_fd, const char *name, bool deep,
+                          struct cay_error *err)
 {
-    int fd = openat(s->stage_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     int r = dir ? 0 : cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot list %s", s->stage);
-    for (struct dirent *e; r == 0 && (e = readdir(dir));)
-        if (e->d_type == DT_REG && fchownat(s->stage_fd, e->d_name, s->cfg.server_uid,
-                                            s->cfg.server_gid, AT_SYMLINK_NOFOLLOW) < 0)
+    for (struct dirent *e; r == 0 && (e = readdir(dir));) {
+        bool up = strcmp(e->d_name, "..") == 0, here = strcmp(e->d_name, ".") == 0;
+        if ((deep ? !up : e->d_type == DT_REG) &&
+            fchownat(fd, e->d_name, s->cfg.server_uid, s->cfg.server_gid, AT_SYMLINK_NOFOLLOW) < 0)
             r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot set the owner of %s", e->d_name);
+        if (r == 0 && deep && e->d_type == DT_DIR && !up && !here)
+            r = give_to_server(s, fd, e->d_name, true, err);
+    }
     if (dir)
         closedir(dir);
     return r;
@@ -228,7 +236,9 @@ static int finish(struct restore *s, struct cay_error *err)
                    fchmodat(s->stage_fd, "cay.db", 0640, 0) < 0))
         r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot finish %s", s->stage);
     if (r == 0)
-        r = give_to_server(s, err);
+        r = give_to_server(s, s->stage_fd, ".", false, err);
+    if (r == 0)
+        r = give_to_server(s, s->stage_fd, "history", true, err);
     if (r == 0)
         r = cay_path_replace(s->stage_fd, "instance", instance, 16, 0644, err);
     if (r < 0)
