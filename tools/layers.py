@@ -13,7 +13,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-MESSAGES = ["engine/message.h", "init/proto.h", "file/proto.h"]  # what two programs say to each other
+MESSAGES = ["engine/message.h", "engine/build.h", "init/proto.h", "file/proto.h"]  # what two programs say to each other
 BELOW = {
     "base": ["model/limits.h"],  # bounds are numbers with names, and all of them stand there
     "model": ["base"],

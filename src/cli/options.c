@@ -208,6 +208,14 @@ static bool key_is(const char *name, const char *key)
     return !*name && !*key;
 }
 
+/* What follows "alias." in the key; or NULL. */
+static const char *entry_of(const struct cay_option *opt, const char *key)
+{
+    size_t len = strlen(opt->name);
+    return strncmp(key, opt->name, len) == 0 && key[len] == '.' && key[len + 1] ? key + len + 1
+                                                                                : NULL;
+}
+
 static char *trim(char *s)
 {
     while (isspace((unsigned char)*s))
@@ -231,9 +239,13 @@ static int apply_line(struct parse *p, const char *file, int number, char *line)
     const char *key = trim(line), *value = trim(eq + 1);
     size_t table = 0, at = 0;
     const struct cay_option *opt;
-    while ((opt = next_option(p->o, &table, &at)))
+    while ((opt = next_option(p->o, &table, &at))) {
+        const char *entry = opt->kind == CAY_OPTION_PAIRS ? entry_of(opt, key) : NULL;
+        if (opt->variable && entry)
+            return set_value(p, opt, cay_arena_printf(p->a, "%s=%s", entry, value), where);
         if (opt->variable && key_is(opt->name, key))
             return set_value(p, opt, value, where);
+    }
     return refuse(p, where, key, "a known key");
 }
 

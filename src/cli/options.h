@@ -20,7 +20,8 @@ enum cay_option_kind {
     CAY_OPTION_SIZE,     /* int64_t bytes, from 512m, 2g, 1.5GiB */
     CAY_OPTION_DURATION, /* int64_t milliseconds, from 500ms, 30s, 10m, 2h; bare: seconds */
     CAY_OPTION_LIST,     /* struct cay_strs; may be repeated */
-    CAY_OPTION_PAIRS,    /* struct cay_pairs, from KEY=VALUE, or KEY for our own variable's value */
+    CAY_OPTION_PAIRS,    /* struct cay_pairs, from KEY=VALUE, or KEY for our own variable's value;
+                            in a file also as name.KEY = VALUE */
 };
 
 struct cay_option {

@@ -32,6 +32,11 @@ const struct cay_option cay_serve_table[] = {
      .variable = "CAY_STORE", .otherwise = "sqlite"},
     {CAY_OPTION_STRING, "images", AT(config.images), .arg = "DIR",
      .help = "image store; by default images/ in the data directory", .variable = "CAY_IMAGES"},
+    {CAY_OPTION_STRING, "recipes", AT(config.recipes), .arg = "DIR",
+     .help = "recipes that images are built by; by default those that came with cay",
+     .variable = "CAY_RECIPES"},
+    {CAY_OPTION_PAIRS, "alias", AT(config.aliases), .arg = "NAME=IMAGE",
+     .help = "another name for an image; in the file: alias.NAME = IMAGE", .variable = "CAY_ALIAS"},
     {CAY_OPTION_STRING, "rate-limit", AT(rate_limit), .arg = "N/SECONDS|off",
      .help = "requests of one client in so many seconds", .variable = "CAY_RATE_LIMIT",
      .otherwise = "1000/60"},
@@ -159,6 +164,19 @@ static int check_jwt(const struct cay_serve_options *o, struct cay_error *err)
     return 0;
 }
 
+static int check_aliases(const struct cay_pairs *aliases, struct cay_error *err)
+{
+    if (aliases->count > CAY_MAX_ALIASES)
+        return cay_fail(err, CAY_ERR_INVALID, "more than %d aliases", CAY_MAX_ALIASES);
+    for (size_t i = 0; i < aliases->count; i++) {
+        const char *value = aliases->at[i].value;
+        if (!*value || strlen(value) > CAY_MAX_IMAGE_NAME || strpbrk(value, " \t="))
+            return cay_fail(err, CAY_ERR_INVALID, "the alias %s stands for no image: \"%s\"",
+                            aliases->at[i].key, value);
+    }
+    return 0;
+}
+
 int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err)
 {
     bool loopback = false;
@@ -168,7 +186,9 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
         r = cay_serve_rate_limit(o->rate_limit, &cfg->rate_limit, &cfg->rate_seconds, err);
     if (r < 0)
         return r;
-    r = check_jwt(o, err);
+    r = check_aliases(&cfg->aliases, err);
+    if (r == 0)
+        r = check_jwt(o, err);
     if (r < 0)
         return r;
     if (!cfg->tls_cert != !cfg->tls_key)

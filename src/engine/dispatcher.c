@@ -302,6 +302,9 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         free(p);
         cay_boxes_destroy_all(d);
         return;
+    case CAY_ENGINE_BUILD:
+        cay_build_take(d, p);
+        return;
     case CAY_ENGINE_BACKUP:
     case CAY_ENGINE_BACKUP_HOLD:
     case CAY_ENGINE_BACKUP_GO:
@@ -358,7 +361,8 @@ static void reap(struct cay_dispatcher *d)
         if (box)
             cay_boxes_died(d, box, true, status);
         else if (!cay_kept_child_died(d, pid, status) && !cay_images_child_died(d, pid) &&
-                 !cay_jobs_child_died(d, pid) && cay_jobs_coming_up(d))
+                 !cay_jobs_child_died(d, pid) && !cay_build_child_died(d, pid) &&
+                 cay_jobs_coming_up(d))
             d->early[d->early_at++ % CAY_COUNT(d->early)] = (struct cay_reaped){pid, status};
     }
 }

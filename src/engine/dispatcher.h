@@ -12,7 +12,8 @@
  *   backup.c      trees that stand still until they are copied
  *   adopt.c       finding at start what an earlier engine left
  *   trash.c       the child that removes trees
- *   care.c        the child that grows the disk */
+ *   care.c        the child that grows the disk
+ *   build.c       children that build images */
 #pragma once
 #include "engine/box.h"
 #include "engine/spawner.h"
@@ -129,6 +130,7 @@ struct cay_dispatcher {
     struct cay_berth berths[CAY_BERTHS_READY];
     int berth_count, berths_asked;
     pid_t filler_pid, trash_pid, disk_pid;
+    pid_t build_pids[CAY_BUILDS];    /* 0: none */
     int64_t disk_at_ms, sweep_at_ms; /* when the disk is looked at next */
     bool trash_wanted;               /* something was moved there */
     struct cay_reaped early[64];     /* children that died before we knew whose they were */
@@ -243,6 +245,10 @@ void cay_backup_tick(struct cay_dispatcher *d, int64_t now_ms);
 void cay_backup_let_go(struct cay_dispatcher *d, struct cay_box *box);
 bool cay_backup_is_copy(const struct cay_box *box);
 bool cay_backup_clears(const struct cay_dispatcher *d); /* copies may be removed now */
+
+/* build.c */
+void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p);
+bool cay_build_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of them */
 
 /* adopt.c */
 void cay_adopt_all(struct cay_dispatcher *d);

@@ -29,6 +29,8 @@ enum cay_engine_op {
     CAY_ENGINE_KEPT = 15,   /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
     CAY_ENGINE_LIMIT = 16,  /* memory, disk, cpu and pids of one that runs, from now on */
     CAY_ENGINE_SOCKET = 17, /* answer: a descriptor made in the net namespace of `id` */
+    CAY_ENGINE_BUILD = 18,  /* `image` by its recipe, or with none: which can be; answer: a
+                               descriptor to read of it from, see engine/build.h */
     /* A backup, root's only; see engine/backup.c. It ends with the connection. */
     CAY_ENGINE_BACKUP = 32, /* answered when everything stands still: descriptor of all trees */
     CAY_ENGINE_BACKUP_HOLD = 33, /* the tree `id` stays as it is */

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `cay serve` was told, by option, variable or file. */
 #pragma once
+#include "base/str.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cay_config {
-    const char *data;                                  /* data directory */
-    const char *listen;                                /* ADDR:PORT */
-    const char *provider;                              /* "native" */
-    const char *store;                                 /* "sqlite" */
-    const char *images;                                /* image store; NULL is DATA/images */
-    const char *user;                                  /* whom the server runs as */
-    const char *auth;                                  /* "off", "keys", "jwt" */
+    const char *data;         /* data directory */
+    const char *listen;       /* ADDR:PORT */
+    const char *provider;     /* "native" */
+    const char *store;        /* "sqlite" */
+    const char *images;       /* image store; NULL is DATA/images */
+    const char *recipes;      /* directory of recipes; NULL: there are none */
+    const char *builder;      /* the program that follows them; found by the supervisor, or NULL */
+    struct cay_pairs aliases; /* names of images: what they stand for */
+    const char *user;         /* whom the server runs as */
+    const char *auth;         /* "off", "keys", "jwt" */
     const char *jwt_issuer, *jwt_audience, *jwt_claim; /* who signs, for whom, which is the name */
     const char *jwt_key;            /* what verifies a JWT: a secret, or a public key as PEM */
     const char *tls_cert, *tls_key; /* files; NULL: plain HTTP */

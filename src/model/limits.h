@@ -174,6 +174,15 @@
 #define CAY_HISTORY_SWEEP_MS (60 * 60 * 1000) /* that one without its sandbox stays */
 
 #define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */
+/* images by recipe, and by other names */
+#define CAY_BUILDS 2                    /* at once */
+#define CAY_BUILD_MS (30 * 60 * 1000LL) /* of one */
+#define CAY_BUILD_END_MS 10000          /* to remove what it has half made */
+#define CAY_MAX_RECIPES 1000            /* looked at in the directory */
+#define CAY_RECIPE_BYTES (64 * CAY_KIB)
+#define CAY_MAX_ALIASES 256
+#define CAY_IMAGE_WAIT_MS (15 * 60 * 1000LL) /* that a create waits for its image */
+#define CAY_FETCHES 8                        /* images that are waited for at once */
 
 /* images */
 #define CAY_IMAGE_MANIFEST_BYTES (4 * CAY_MIB) /* of an index, a manifest, a config */

@@ -233,3 +233,18 @@ int cay_provider_image_export(struct cay_provider *p, const char *name_or_snapsh
     return p->ops->image_export ? p->ops->image_export(p, name_or_snapshot, tag, fd, progress, err)
                                 : cannot(p, "export an image", err);
 }
+
+int cay_provider_build(struct cay_provider *p, const char *image,
+                       const struct cay_build_watch *watch, struct cay_error *err)
+{
+    static const struct cay_build_watch nobody;
+    return p->ops->build ? p->ops->build(p, image, watch ? watch : &nobody, err)
+                         : cannot(p, "build an image", err);
+}
+
+int cay_provider_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                         struct cay_error *err)
+{
+    *out = (struct cay_strs){0};
+    return p->ops->recipes ? p->ops->recipes(p, a, out, err) : 0;
+}

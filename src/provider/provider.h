@@ -48,6 +48,13 @@ struct cay_health {
     uint32_t pool_ready, pool_size; /* what is made ahead of creates; size 0: nothing is */
 };
 
+/* Who waits for a build: hears each line, and may end it. */
+struct cay_build_watch {
+    void (*line)(void *arg, const char *line); /* may be NULL */
+    bool (*stop)(void *arg);                   /* asked a few times a second; may be NULL */
+    void *arg;
+};
+
 struct cay_provider_ops {
     const char *name;
     /* Entries of sandboxes that ended are pushed to `events` (malloc'ed; the taker frees). */
@@ -156,6 +163,14 @@ struct cay_provider_ops {
      * `tag`. */
     int (*image_export)(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
                         int fd, const struct cay_progress *progress, struct cay_error *err);
+    /* Both optional. Builds the image by the recipe of that name, and returns when it is there; a
+     * matter of minutes. CAY_ERR_NOT_FOUND "NO_RECIPE", CAY_ERR_UNAVAILABLE "TOO_MANY_BUILDS",
+     * CAY_ERR_PROVIDER "BUILD_FAILED" with its last words, CAY_ERR_TIMEOUT. */
+    int (*build)(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
+                 struct cay_error *err);
+    /* The names of what can be built. */
+    int (*recipes)(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                   struct cay_error *err);
 };
 
 int cay_provider_open(const char *name, const struct cay_config *cfg, struct cay_queue *events,
@@ -220,5 +235,11 @@ int cay_provider_image_remove(struct cay_provider *p, const char *name, struct c
 int cay_provider_image_prune(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err);
 int cay_provider_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
                               int fd, const struct cay_progress *progress, struct cay_error *err);
+/* `watch` may be NULL. */
+int cay_provider_build(struct cay_provider *p, const char *image,
+                       const struct cay_build_watch *watch, struct cay_error *err);
+/* None where the backend builds none. */
+int cay_provider_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                         struct cay_error *err);
 
 extern const struct cay_provider_ops cay_provider_native, cay_provider_fake;

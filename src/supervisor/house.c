@@ -21,6 +21,7 @@
 
 #define NAMELESS_ID 61317 /* whom the server runs as where there is no user `cay` */
 #define SERVERS_LOCK "lock.server"
+#define DEFAULT_RECIPE "node-20-bookworm" /* that makes CAY_DEFAULT_IMAGE */
 
 static int make_parents(const char *path, struct cay_error *err)
 {
@@ -276,28 +277,35 @@ int cay_port_open(struct cay_config *cfg, struct cay_error *err)
 /* ---- the default image ---- */
 
 /* The builder and its recipes lie in the source tree or where `make install` puts them. */
-static bool find_builder(char *tool, char *recipe, size_t size)
+int cay_house_find_recipes(struct cay_config *cfg, struct cay_error *err)
 {
     static const char *const places[] = {"..", "../share/cay"};
-    char self[PATH_MAX];
+    static char builder[PATH_MAX], recipes[PATH_MAX]; /* as long as we are */
+    char self[PATH_MAX], path[PATH_MAX + 64];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = 0;
     char *slash = strrchr(self, '/');
-    if (!slash)
-        return false;
-    *slash = 0;
-    for (size_t i = 0; i < CAY_COUNT(places); i++) {
-        snprintf(tool, size, "%s/%s/tools/image-build", self, places[i]);
-        snprintf(recipe, size, "%s/%s/recipes/node-20-bookworm", self, places[i]);
-        if (access(tool, X_OK) == 0 && access(recipe, R_OK) == 0)
-            return true;
+    const char *wanted = cfg->recipes;
+    if (slash)
+        *slash = 0;
+    for (size_t i = 0; slash && !cfg->builder && i < CAY_COUNT(places); i++) {
+        snprintf(path, sizeof path, "%s/%s/tools/image-build", self, places[i]);
+        if (access(path, X_OK) == 0 && realpath(path, builder))
+            cfg->builder = builder;
+        snprintf(path, sizeof path, "%s/%s/recipes", self, places[i]);
+        if (cfg->builder && !wanted && realpath(path, recipes))
+            cfg->recipes = recipes;
     }
-    return false;
+    if (wanted && !realpath(wanted, recipes))
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot open the recipes in %s", wanted);
+    if (wanted)
+        cfg->recipes = recipes; /* wherever we are */
+    return 0;
 }
 
 int cay_default_image(const struct cay_config *cfg, struct cay_error *err)
 {
-    char store[PATH_MAX], ref[PATH_MAX + 64], tool[PATH_MAX + 64], recipe[PATH_MAX + 64];
+    char store[PATH_MAX], ref[PATH_MAX + 64], recipe[PATH_MAX + 64];
     if (cfg->images)
         snprintf(store, sizeof store, "%s", cfg->images);
     else
@@ -305,13 +313,14 @@ int cay_default_image(const struct cay_config *cfg, struct cay_error *err)
     snprintf(ref, sizeof ref, "%s/refs/" CAY_DEFAULT_IMAGE, store);
     if (access(ref, R_OK) == 0)
         return 0;
-    if (!find_builder(tool, recipe, sizeof tool))
+    snprintf(recipe, sizeof recipe, "%s/" DEFAULT_RECIPE, cfg->recipes ? cfg->recipes : "");
+    if (!cfg->builder || access(recipe, R_OK) != 0)
         return cay_fail(err, CAY_ERR_NOT_FOUND,
                         "no image " CAY_DEFAULT_IMAGE " in %.60s and no recipe to build it", store);
     pid_t pid = fork();
     if (pid == 0) {
         (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout says only when we are ready */
-        execl(tool, tool, recipe, store, (char *)NULL);
+        execl(cfg->builder, cfg->builder, recipe, store, (char *)NULL);
         _exit(127);
     }
     int status = -1;

@@ -26,5 +26,7 @@ void cay_house_write_pid(const struct cay_house *h, const char *name, int pid);
 int cay_house_read_pid(const char *data_dir, const char *name); /* 0: none */
 /* Binds cfg->listen; fills cfg->listen_fd and cfg->url. */
 int cay_port_open(struct cay_config *cfg, struct cay_error *err);
+/* cfg->builder, and cfg->recipes where nobody named a directory. */
+int cay_house_find_recipes(struct cay_config *cfg, struct cay_error *err);
 /* Builds the default image when the store has none, with its progress on stderr. */
 int cay_default_image(const struct cay_config *cfg, struct cay_error *err);

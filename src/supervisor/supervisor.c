@@ -280,6 +280,8 @@ int cay_supervisor_run(struct cay_config *cfg)
     if (r == 0)
         r = cay_house_admin(&k.house, cfg, &err);
     if (r == 0)
+        r = cay_house_find_recipes(cfg, &err);
+    if (r == 0)
         r = cay_default_image(cfg, &err);
     if (r < 0) {
         fprintf(stderr, "cay serve: %s%s%s\n", err.msg, *err.cause ? ": " : "", err.cause);

@@ -145,7 +145,7 @@ static int fake_create(struct cay_provider *p, const char *id, const struct cay_
     int r = cay_fake_fails(f, err);
     if (r < 0)
         return r;
-    if (strncmp(spec->image, "missing", 7) == 0)
+    if (!cay_fake_has_image(f, spec->image))
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s",
                            spec->image);
     if (cay_fake_box(f, id))
@@ -383,6 +383,8 @@ const struct cay_provider_ops cay_provider_fake = {
     .resize = cay_fake_resize,
     .file = cay_fake_file,
     .executions = cay_fake_executions,
+    .build = cay_fake_build,
+    .recipes = cay_fake_recipes,
 };
 
 struct cay_provider *cay_provider_fake_new(struct cay_queue *events)

@@ -7,6 +7,9 @@
  *   ["read"]        prints the word of the root and the word of the workspace
  *   anything else   prints its arguments, separated by blanks, and exits with 0
  *
+ * Every image is there whose name does not begin with `missing`. There are recipes for two of
+ * those: `missing-built`, and `missing-broken`, which fails.
+ *
  * A sandbox uses half of one core, paused or not. */
 #pragma once
 #include "provider/provider.h"
@@ -41,3 +44,6 @@ void cay_provider_fake_quiet(struct cay_provider *p, const char *id);
 void cay_provider_fake_busy(struct cay_provider *p, const char *id);
 /* Its disk is full from now on. */
 void cay_provider_fake_full(struct cay_provider *p, const char *id);
+/* Builds do not end until they are let go; and how many were begun. */
+void cay_provider_fake_hold_builds(struct cay_provider *p, bool hold);
+int cay_provider_fake_builds(struct cay_provider *p);

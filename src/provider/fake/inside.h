@@ -14,6 +14,8 @@ struct cay_fake {
     int fail_at; /* counts down; at 1 the call fails */
     bool failed, spare_destroy;
     uint64_t room_bytes;
+    bool built, builds_held;
+    int builds;
     const void *file_says; /* borrowed */
     size_t file_says_len;
 };
@@ -52,5 +54,11 @@ int cay_fake_resize(struct cay_provider *p, const char *id, const char *exec_id,
                     struct cay_window window, struct cay_error *err);
 int cay_fake_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
                   const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err);
+/* build.c; the first under the lock */
+bool cay_fake_has_image(const struct cay_fake *f, const char *image);
+int cay_fake_build(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
+                   struct cay_error *err);
+int cay_fake_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                     struct cay_error *err);
 int cay_fake_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                         struct cay_strs *out, struct cay_error *err);

@@ -82,6 +82,11 @@ int cay_native_resize(struct cay_provider *provider, const char *id, const char 
                       struct cay_window window, struct cay_error *err);
 int cay_native_file(struct cay_provider *p, const char *id, const struct cay_file_request *rq,
                     const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err);
+/* build.c */
+int cay_native_build(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
+                     struct cay_error *err);
+int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                       struct cay_error *err);
 int cay_native_executions(struct cay_provider *p, const char *id, struct cay_arena *a,
                           struct cay_strs *out, struct cay_error *err);
 /* Takes over what a CREATE, START or CONNECT answered. */
