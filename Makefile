@@ -13,6 +13,7 @@
 #   make asan tsan  unit tests under the sanitizers
 #   make fuzz       every fuzzer for FUZZ_SECONDS=60
 #   make abuse      bad requests out of the OpenAPI document, under the sanitizers      REQUESTS=20000 SEED=17
+#   make images     the two that tests need; make images-all those of every recipe
 #   make install    PREFIX=/usr/local DESTDIR=
 
 DATA ?= $(CURDIR)/data
@@ -34,7 +35,7 @@ test power slow v2 bench bench-2000: export CAY_IMAGES := $(TEST_IMAGES)
 
 share = $(DESTDIR)$(PREFIX)/share/cay
 
-.PHONY: build packages run test power slow v2 images bench bench-2000 check format asan tsan fuzz install clean
+.PHONY: build packages run test power slow v2 images images-all bench bench-2000 check format asan tsan fuzz install clean
 .DEFAULT_GOAL := build
 # Two of these at once would only fight for the same build directory.
 .NOTPARALLEL:
@@ -51,6 +52,10 @@ build/build.ninja:
 run: build
 	@tools/packages image
 	@tools/run $(DATA) $(LISTEN) $(SERVE)
+
+# All that have a recipe: half an hour, and 3 GB.
+images-all: images
+	@for recipe in recipes/*; do tools/image-build $$recipe $(TEST_IMAGES) || exit 1; done
 
 images:
 	@tools/packages image

@@ -65,6 +65,21 @@ static void add_headers(const struct cay_req *req, const struct cay_error *err,
         cay_resp_header(resp, "Allow", req->allow);
 }
 
+/* "WHAT\tWHY\n"… */
+static void shape_tried(struct cay_json_writer *w, const char *at)
+{
+    cay_jw_array(w, "tried");
+    while (*at) {
+        size_t what = strcspn(at, "\t"), why = strcspn(at + what, "\n");
+        cay_jw_object(w, NULL);
+        cay_jw_strn(w, "what", at, what);
+        cay_jw_strn(w, "why", at + what + 1, why - 1);
+        cay_jw_object_end(w);
+        at += what + why + 1;
+    }
+    cay_jw_array_end(w);
+}
+
 void cay_api_shape_error(struct cay_json_writer *w, const struct cay_error *err)
 {
     cay_jw_object(w, "error");
@@ -80,6 +95,8 @@ void cay_api_shape_error(struct cay_json_writer *w, const struct cay_error *err)
         cay_jw_real(w, "limit", err->limit);
         cay_jw_real(w, "used", err->used);
     }
+    if (err->tried[0])
+        shape_tried(w, err->tried);
     cay_jw_object_end(w);
     cay_jw_object_end(w);
 }

@@ -47,7 +47,7 @@ static void fill(struct cay_error *err, enum cay_err code, const char *name, con
     (void)vsnprintf(msg, sizeof msg, fmt, args); /* truncation is fine */
     err->code = code;
     err->name = name;
-    err->field[0] = err->cause[0] = 0;
+    err->field[0] = err->cause[0] = err->tried[0] = 0;
     err->quota = NULL;
     put(err->msg, sizeof err->msg, msg);
 }
@@ -132,6 +132,14 @@ int cay_wrap(struct cay_error *err, const char *fmt, ...)
     put(err->msg, sizeof err->msg, msg);
     put(err->cause, sizeof err->cause, cause);
     return err->code;
+}
+
+void cay_error_tried(struct cay_error *err, const char *what, const char *why)
+{
+    size_t len = strlen(err->tried), room = sizeof err->tried - len;
+    int n = snprintf(err->tried + len, room, "%s\t%s\n", what, why);
+    if (n < 0 || (size_t)n >= room)
+        err->tried[len] = 0; /* half of it would be another one */
 }
 
 const char *cay_error_name(const struct cay_error *err)

@@ -33,6 +33,7 @@ struct cay_error {
     /* Of a quota that is used up, in its own unit; NULL: it is something else. */
     const char *quota;
     double limit, used;
+    char tried[480]; /* what was tried and why it failed: "WHAT\tWHY\n"…; or empty */
 };
 
 /* Each fills err and returns its code, so that `return cay_fail(…)` is the whole error path.
@@ -50,5 +51,7 @@ int cay_wrap(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
 /* Names what holds the field at fault: with "commands[%zu]" cwd becomes commands[3].cwd. */
 int cay_fail_inside(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
 
+/* One more that was tried; as many as fit. */
+void cay_error_tried(struct cay_error *err, const char *what, const char *why);
 /* The name on the wire: err->name, or the code's own ("NOT_FOUND"). */
 const char *cay_error_name(const struct cay_error *err);

@@ -70,3 +70,42 @@ TEST(serve_defaults)
     CHECK_EQ("seconds", o.config.rate_seconds, 60);
     CHECK_EQ("head", o.config.log_head_bytes, 8 << 20);
 }
+
+static const char *written(struct cay_arena *a, const void *values)
+{
+    (void)values;
+    return cay_arena_printf(a, "%s/aliases", test_dir());
+}
+
+/* In the file names of images are parts of keys. */
+TEST(serve_aliases)
+{
+    static const struct {
+        const char *name, *text;
+        int want;
+    } files[] = {
+        {"names", "alias.python:3.11-slim = my/python:1\nalias.@a/b=base\n", 0},
+        {"no image", "alias.x =\n", CAY_ERR_INVALID},
+        {"two images", "alias.x = a b\n", CAY_ERR_INVALID},
+    };
+    for (size_t i = 0; i < COUNT(files); i++) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        struct cay_error err = {0};
+        struct cay_serve_options o;
+        struct cay_args args;
+        const struct cay_option *const tables[] = {cay_serve_table, NULL};
+        const struct cay_options set = {
+            .tables = tables, .size = sizeof o, .variable = no_variable, .file = written};
+        FILE *f = fopen(written(&a, NULL), "w");
+        (void)fputs(files[i].text, f);
+        (void)fclose(f);
+        int r = cay_options_parse(&set, &a, 0, NULL, &o, &args, &err);
+        if (r == 0)
+            r = cay_serve_check(&o, true, &err);
+        CHECK_EQ(files[i].name, r, files[i].want);
+        if (r == 0) {
+            CHECK_STR("one", cay_pairs_get(&o.config.aliases, "python:3.11-slim"), "my/python:1");
+            CHECK_STR("other", cay_pairs_get(&o.config.aliases, "@a/b"), "base");
+        }
+    }
+}

@@ -34,7 +34,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
                  struct cay_core **out, struct cay_error *err)
 {
     struct cay_core *core = calloc(1, sizeof *core);
-    (void)cfg, (void)err;
+    (void)err;
     if (!core || getrandom(core->token_key, sizeof core->token_key, 0) < 0 ||
         getrandom(core->secrets_key, sizeof core->secrets_key, 0) < 0)
         abort();
@@ -52,6 +52,8 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_oom_init(&core->oom);
     cay_settler_init(&core->settler);
     cay_maker_init(&core->maker);
+    cay_fetcher_init(&core->fetcher);
+    core->aliases = &cfg->aliases;
     cay_readier_init(&core->readier);
     cay_waiter_init(&core->waiter);
     cay_historian_init(&core->historian);
@@ -139,6 +141,7 @@ void cay_core_close(struct cay_core *core)
     if (!core)
         return;
     cay_batcher_done(core);
+    cay_fetcher_done(core);
     cay_maker_done(core);
     cay_readier_done(core);
     cay_keeper_stop(core);

@@ -3,6 +3,7 @@
 #pragma once
 #include "core/batch.h"
 #include "core/cache.h"
+#include "core/fetch.h"
 #include "core/history.h"
 #include "core/hold.h"
 #include "core/keyring.h"
@@ -42,6 +43,8 @@ struct cay_core {
     struct cay_oom oom;
     struct cay_settler settler;
     struct cay_maker maker;
+    struct cay_fetcher fetcher;
+    const struct cay_pairs *aliases; /* the operator's names for images; or NULL */
     struct cay_readier readier;
     struct cay_waiter waiter;
     struct cay_batcher batcher;
@@ -96,11 +99,18 @@ int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, c
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err);
+/* An image that a create waits for. */
+struct cay_awaited {
+    char image[CAY_MAX_IMAGE_NAME + 1]; /* empty: it has not waited for any */
+    struct cay_error failed;            /* why it could not be had */
+};
+/* With an image in `awaited` that was not there before nothing is decided: the caller comes again
+ * when the image is there, or with why it is not. */
 /* The second half of a create whose row is there; the caller holds the id. One that must be ready
  * first takes hold and ticket. */
 int cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
                            int64_t began_ms, struct cay_hold *hold, struct cay_ticket **ticket,
-                           struct cay_error *err);
+                           struct cay_awaited *awaited, struct cay_error *err);
 /* Its row says RUNNING, and all hear of it. */
 int cay_core_say_made(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
                       struct cay_error *err);

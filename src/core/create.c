@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "core/image.h"
 #include "core/keeper.h"
 #include "core/kept.h"
 #include "core/maker.h"
@@ -107,6 +108,13 @@ static int insert_row(struct cay_core *core, char made_up[CAY_MAX_NAME + 1], str
     return r;
 }
 
+/* The image is not in the store; it may be had from elsewhere. */
+static bool is_absent(const struct cay_spec *spec, const struct cay_error *err)
+{
+    return !spec->from && err->code == CAY_ERR_NOT_FOUND &&
+           strcmp(cay_error_name(err), "IMAGE_NOT_FOUND") == 0;
+}
+
 static int create_failed(const struct cay_spec *spec, int r, struct cay_error *err)
 {
     if (spec->from && !spec->volume && r == CAY_ERR_NOT_FOUND &&
@@ -115,6 +123,27 @@ static int create_failed(const struct cay_spec *spec, int r, struct cay_error *e
                            cay_id_is_snapshot(spec->from) ? "SNAPSHOT_GONE" : "SANDBOX_GONE",
                            "the files of %s are gone", spec->from);
     return cay_wrap(err, "cannot create a sandbox from image %s", spec->image);
+}
+
+/* By the first of its names that the store knows. */
+static int make_files(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    const char *names[CAY_IMAGE_NAMES];
+    struct cay_spec spec = sb->spec;
+    if (sb->spec.from) {
+        if (!sb->spec.image_used)
+            sb->spec.image_used = sb->spec.image;
+        return cay_provider_create(core->provider, sb->id, &spec, &sb->copied, err);
+    }
+    int r = CAY_ERR_NOT_FOUND;
+    size_t count = cay_image_names(core, sb->spec.image, names);
+    for (size_t i = 0; i < count; i++) {
+        spec.image = sb->spec.image_used = names[i];
+        r = cay_provider_create(core->provider, sb->id, &spec, &sb->copied, err);
+        if (r == 0 || !is_absent(&spec, err))
+            break;
+    }
+    return r;
 }
 
 /* All that follows the row, which the caller holds, but for the row's last word. A snapshot is
@@ -127,7 +156,7 @@ static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error 
         r = cay_hold_share(&core->holds, sb->spec.from, &from, err);
     if (r < 0)
         return r;
-    r = cay_provider_create(core->provider, sb->id, &sb->spec, &sb->copied, err);
+    r = make_files(core, sb, err);
     if (r < 0)
         return create_failed(&sb->spec, r, err);
     sb->started_at_ms = cay_clock_ms();
@@ -305,13 +334,12 @@ static int for_whom(struct cay_core *core, const struct cay_account *owner, stru
     return r;
 }
 
-/* For callers that have a thread to wait with. */
-static int create_ready(struct cay_core *core, const struct cay_account *owner,
-                        const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
-                        struct cay_error *err)
+int cay_core_create(struct cay_core *core, const struct cay_account *owner,
+                    const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                    struct cay_error *err)
 {
     struct cay_ticket *ticket;
-    int r = cay_core_begin_create(core, owner, spec, a, out, &ticket, err);
+    int r = cay_core_make(core, owner, spec, a, out, &ticket, err);
     if (r < 0 || !ticket)
         return r;
     r = cay_ticket_verdict(ticket, err);
@@ -321,12 +349,10 @@ static int create_ready(struct cay_core *core, const struct cay_account *owner,
     return r < 0 ? r : cay_store_get(core->store, account_id, id, a, out, err);
 }
 
-int cay_core_create(struct cay_core *core, const struct cay_account *owner,
-                    const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
-                    struct cay_error *err)
+static int create_now(struct cay_core *core, const struct cay_account *owner,
+                      const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                      struct cay_error *err)
 {
-    if (cay_spec_waits(spec))
-        return create_ready(core, owner, spec, a, out, err);
     CAY_AUTO_COPY struct cay_core *copies = NULL;
     CAY_AUTO_HOLD struct cay_hold turn = {0};
     CAY_CLEANUP(cay_making_undo) struct cay_making m = {0};
@@ -419,6 +445,23 @@ int cay_core_begin_create(struct cay_core *core, const struct cay_account *owner
     return r;
 }
 
+int cay_core_make(struct cay_core *core, const struct cay_account *owner,
+                  const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                  struct cay_ticket **ticket_out, struct cay_error *err)
+{
+    const char *build;
+    *ticket_out = NULL;
+    if (!cay_spec_waits(spec)) {
+        int r = create_now(core, owner, spec, a, out, err);
+        if (r == 0 || !is_absent(spec, err))
+            return r;
+        r = cay_image_plan(core, spec->image, a, &build, err);
+        if (r < 0)
+            return r;
+    }
+    return cay_core_begin_create(core, owner, spec, a, out, ticket_out, err);
+}
+
 int cay_core_say_made(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
                       struct cay_error *err)
 {
@@ -443,16 +486,34 @@ static int wait_until_ready(struct cay_core *core, struct cay_sandbox *sb, int64
     return 0;
 }
 
+/* Where it may come from, to be waited for. */
+static int find_elsewhere(struct cay_core *core, const struct cay_spec *spec, struct cay_arena *a,
+                          struct cay_awaited *awaited, struct cay_error *err)
+{
+    const char *build;
+    int r = cay_image_plan(core, spec->image, a, &build, err);
+    if (r == 0)
+        cay_str_copy(awaited->image, sizeof awaited->image, build);
+    return r;
+}
+
 /* The row tells how it went. It is read again, because the request it came from may be over. */
 int cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
                            int64_t began_ms, struct cay_hold *hold, struct cay_ticket **ticket,
-                           struct cay_error *err)
+                           struct cay_awaited *awaited, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_sandbox sb = {0};
     int r = cay_store_get(core->store, account_id, id, &a, &sb, err);
-    if (r == 0)
+    if (r == 0 && awaited->failed.code != CAY_OK) {
+        *err = awaited->failed;
+        r = create_failed(&sb.spec, err->code, err);
+    } else if (r == 0) {
         r = make(core, &sb, err);
+        if (r < 0 && is_absent(&sb.spec, err) && !awaited->image[0] &&
+            (r = find_elsewhere(core, &sb.spec, &a, awaited, err)) == 0)
+            return 0;
+    }
     if (r == 0)
         r = cay_spec_waits(&sb.spec) ? wait_until_ready(core, &sb, began_ms, hold, ticket, err)
                                      : cay_core_say_made(core, &sb, began_ms, err);

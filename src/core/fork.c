@@ -5,6 +5,7 @@
  * concurrent snapshots together. Their rows say PENDING until all of them run; then they say
  * RUNNING one after the other, and the last one's sync is that of all. Until then a failure, or
  * reconcile after a crash, takes every one of them back. */
+#include "core/image.h"
 #include "core/kept.h"
 #include "core/making.h"
 #include "core/seal.h"
@@ -83,12 +84,12 @@ static struct cay_spec *number(const struct cay_spec *spec, size_t count, struct
     return specs;
 }
 
-static int check(const struct cay_spec *spec, const struct cay_sandbox *source, size_t count,
-                 struct cay_error *err)
+static int check(struct cay_core *core, const struct cay_spec *spec,
+                 const struct cay_sandbox *source, size_t count, struct cay_error *err)
 {
     if (count < 1 || count > CAY_MAX_FORKS)
         return cay_fail_field(err, "count", "count must be from 1 to %d", CAY_MAX_FORKS);
-    if (strcmp(spec->image, source->spec.image) != 0)
+    if (!cay_image_same(core, spec->image, source->spec.image))
         return cay_fail_field(err, "dockerImage", "a fork has its source's image, %s",
                               source->spec.image);
     if (strcmp(source->account_id, CAY_LOCAL_ACCOUNT) != 0 &&
@@ -138,7 +139,7 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
     if (r == 0)
         r = cay_core_share(core, owner, id, a, &hold, &source, err);
     if (r == 0)
-        r = check(spec, &source, count, err);
+        r = check(core, spec, &source, count, err);
     if (r < 0)
         return r;
     if (spec->at && (r = cay_history_check(core, source.id, spec->at, err)) < 0)

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/crash.h"
 #include "base/log.h"
+#include "core/image.h"
 #include "core/keeper.h"
 #include "core/state.h"
 #include "core/validate.h"
@@ -65,7 +66,7 @@ int cay_core_use_snapshot(struct cay_core *core, const struct cay_account *owner
     int r = find_for(core, owner, CAY_SNAPSHOT, spec->from, a, &kept, err);
     if (r < 0)
         return at_field(r, "source", err);
-    if (spec->image && strcmp(spec->image, kept.image) != 0)
+    if (spec->image && !cay_image_same(core, spec->image, kept.image))
         return cay_fail_field(err, "dockerImage", "the snapshot is of image %s", kept.image);
     spec->image = kept.image;
     return 0;

@@ -13,6 +13,7 @@ struct cay_maker_job {
     char *account_id;
     int64_t began_ms;
     struct cay_ticket *ticket;
+    struct cay_awaited awaited;
 };
 
 void cay_maker_init(struct cay_maker *m)
@@ -47,17 +48,31 @@ void cay_maker_cancel(struct cay_core *core, struct cay_maker_job *job)
     atomic_fetch_sub(&core->maker.count, 1);
 }
 
+/* The image is there, or not to be had. */
+static void go_on(struct cay_core *core, void *arg, const struct cay_error *err)
+{
+    struct cay_maker_job *job = arg;
+    if (err)
+        job->awaited.failed = *err;
+    cay_maker_go(core, job, job->ticket);
+}
+
 static void work_off(struct cay_core *core, struct cay_maker_job *job)
 {
     struct cay_error err = {0};
     int64_t until_ms = atomic_load(&core->maker.until_ms);
     struct cay_ticket *ticket = job->ticket;
+    bool waited = job->awaited.image[0] != 0;
     int r;
     if (until_ms == 0 || cay_clock_mono_ms() < until_ms)
         r = cay_core_finish_create(core, job->account_id, job->id, job->began_ms, &job->hold,
-                                   &ticket, &err);
+                                   &ticket, &job->awaited, &err);
     else
         r = cay_fail(&err, CAY_ERR_UNAVAILABLE, "the server is stopping");
+    if (r == 0 && !waited && job->awaited.image[0]) {
+        cay_fetch(core, job->awaited.image, job->id, go_on, job);
+        return;
+    }
     cay_maker_cancel(core, job); /* the id is free when the waiter hears of it */
     cay_ticket_done(ticket, r < 0 ? &err : NULL);
 }

@@ -370,6 +370,15 @@ void cay_ready_cancel(struct cay_core *core, const char *id, struct cay_ready_ca
     pthread_mutex_unlock(&r->lock);
 }
 
+bool cay_ready_is_cancelled(struct cay_core *core, const char *id)
+{
+    struct cay_readier *r = &core->readier;
+    pthread_mutex_lock(&r->lock);
+    bool cancelled = is_cancelled(r, id);
+    pthread_mutex_unlock(&r->lock);
+    return cancelled;
+}
+
 void cay_ready_cancel_end(struct cay_ready_cancel *c)
 {
     struct cay_readier *r = c->of;

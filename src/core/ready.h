@@ -36,4 +36,6 @@ struct cay_ready_cancel {
     char id[CAY_ID_SIZE];
 };
 void cay_ready_cancel(struct cay_core *core, const char *id, struct cay_ready_cancel *c);
+/* Somebody does now. */
+bool cay_ready_is_cancelled(struct cay_core *core, const char *id);
 void cay_ready_cancel_end(struct cay_ready_cancel *c);

@@ -57,6 +57,11 @@ void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
                     const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err);
+/* For who waits, but not here for long: a ticket comes out when it must be ready first, or when its
+ * image has to be made, and is then as with begin_create. */
+int cay_core_make(struct cay_core *core, const struct cay_account *owner,
+                  const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
+                  struct cay_ticket **ticket_out, struct cay_error *err);
 /* For who does not wait: the row, PENDING. It becomes RUNNING, or ERROR with the reason. When too
  * many are being made CAY_ERR_UNAVAILABLE, "TOO_MANY_CREATES". With ticket_out for who waits, but
  * not here: a failure is the ticket's, and then nothing is left; no ticket: it is there already. */

@@ -107,6 +107,8 @@ static void begin_stop(struct cay_dispatcher *d, struct cay_box *box)
     struct cay_init_request stop = {
         .version = CAY_INIT_VERSION, .op = CAY_INIT_STOP, .grace_ms = grace_ms};
 
+    stop.signal = (uint32_t)cay_connect_stop_signal(d, box->record.entry.id);
+
     box->record.intent = CAY_INTENT_STOP;
     int r = save(d, box, &err);
     if (r < 0) {

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +18,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#define IMAGES_FD 3 /* where the builder finds the store, wherever that lies */
 
 /* ---- recipes ---- */
 
@@ -95,16 +94,13 @@ static void CAY_NORETURN run_builder(const struct cay_engine *e, const char *rec
     if (getppid() != parent)
         _exit(1);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int images = fcntl(e->images_fd, F_DUPFD_CLOEXEC, IMAGES_FD + 1);
-    out = fcntl(out, F_DUPFD_CLOEXEC, IMAGES_FD + 1);
-    if (null < 0 || images < 0 || out < 0 || dup2(null, STDIN_FILENO) < 0 ||
-        dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0 ||
-        dup2(images, IMAGES_FD) < 0 || close_range(IMAGES_FD + 1, ~0U, 0) < 0 || chdir("/") < 0)
+    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
+        dup2(out, STDERR_FILENO) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
         _exit(1);
     (void)signal(SIGPIPE, SIG_DFL); /* nobody listens: it ends */
     (void)setsid();
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    const char *const argv[] = {e->cfg->builder, recipe, "/proc/self/fd/3", NULL};
+    const char *const argv[] = {e->cfg->builder, recipe, e->cfg->store_path, NULL};
     (void)execve(e->cfg->builder, (char *const *)argv, clean_environment());
     printf("cannot run %s: %s\n", e->cfg->builder, strerror(errno));
     (void)fflush(stdout);
@@ -148,15 +144,16 @@ static const char *build(const struct cay_engine *e, const char *name, int out)
     return CAY_BUILD_LATE;
 }
 
-/* Of the dispatcher's descriptors: a client's copy here would keep his connection open. */
-static void close_others(int a, int b)
+/* Of the dispatcher's descriptors nothing stays: a client's copy here would keep his connection
+ * open. Then we are where the recipes are. */
+static bool leave_engine(const struct cay_engine *e, int *out)
 {
-    unsigned low = (unsigned)(a < b ? a : b), high = (unsigned)(a < b ? b : a);
-    if (low > 3)
-        (void)close_range(3, low - 1, 0);
-    if (high > low + 1)
-        (void)close_range(low + 1, high - 1, 0);
-    (void)close_range(high + 1, ~0U, 0);
+    int host = fcntl(e->host_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 2);
+    int pipe = fcntl(*out, F_DUPFD_CLOEXEC, STDERR_FILENO + 2);
+    if (host < 0 || pipe < 0 || setns(host, CLONE_NEWNS) < 0 || chdir("/") < 0)
+        return false;
+    *out = dup2(pipe, STDERR_FILENO + 1);
+    return *out >= 0 && close_range((unsigned)*out + 1, ~0U, 0) == 0;
 }
 
 static void CAY_NORETURN run_child(const struct cay_engine *e, const char *name, int fd)
@@ -165,8 +162,7 @@ static void CAY_NORETURN run_child(const struct cay_engine *e, const char *name,
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, 5); /* never at the cost of those who have their sandbox */
     (void)signal(SIGPIPE, SIG_IGN);
-    close_others(e->images_fd, fd);
-    FILE *out = fdopen(dup(fd), "w");
+    FILE *out = leave_engine(e, &fd) ? fdopen(fd, "w") : NULL;
     if (!out)
         _exit(1);
     const char *verdict = CAY_BUILD_DONE;
@@ -180,9 +176,10 @@ static void CAY_NORETURN run_child(const struct cay_engine *e, const char *name,
 
 /* ---- the dispatcher's side ---- */
 
-static pid_t *free_place(struct cay_dispatcher *d)
+static pid_t *free_place(struct cay_dispatcher *d, bool looks)
 {
-    for (size_t i = 0; i < CAY_COUNT(d->build_pids); i++)
+    size_t end = looks ? CAY_COUNT(d->build_pids) : CAY_BUILDS;
+    for (size_t i = looks ? CAY_BUILDS : 0; i < end; i++)
         if (d->build_pids[i] == 0)
             return &d->build_pids[i];
     return NULL;
@@ -192,7 +189,7 @@ void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p)
 {
     struct cay_error err;
     int fds[2] = {-1, -1};
-    pid_t *place = free_place(d);
+    pid_t *place = free_place(d, !p->request.image[0]);
     if (!place) {
         (void)cay_fail_as(&err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BUILDS",
                           "%d images are being built already", CAY_BUILDS);

@@ -60,18 +60,31 @@ static size_t pack_image(const struct cay_image *image, const struct cay_engine_
     return len;
 }
 
+static int read_image(const struct cay_dispatcher *d, const char *id, struct cay_arena *a,
+                      struct cay_image *out, struct cay_error *err)
+{
+    char *text, path[64];
+    snprintf(path, sizeof path, "%s/image", id);
+    int r = cay_path_read(d->engine.files_fd, path, CAY_MAX_IMAGE_TEXT, a, &text, NULL, err);
+    return r < 0 ? r : cay_image_parse(a, text, out, err);
+}
+
+int cay_connect_stop_signal(const struct cay_dispatcher *d, const char *id)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error ignored; /* then it is SIGTERM */
+    struct cay_image image;
+    return read_image(d, id, &a, &image, &ignored) < 0 ? 0 : image.stop_signal;
+}
+
 void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     CAY_AUTO_FD int fd = -1;
     struct cay_error err;
     struct cay_image image;
-    char *text, path[64], packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
-
-    snprintf(path, sizeof path, "%s/image", box->record.entry.id);
-    int r = cay_path_read(d->engine.files_fd, path, CAY_MAX_IMAGE_TEXT, &a, &text, NULL, &err);
-    if (r == 0)
-        r = cay_image_parse(&a, text, &image, &err);
+    char packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
+    int r = read_image(d, box->record.entry.id, &a, &image, &err);
     if (r == 0)
         cay_image_name_trust(&a, &d->engine.trust, &image);
     if (r == 0)

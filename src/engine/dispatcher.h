@@ -130,10 +130,10 @@ struct cay_dispatcher {
     struct cay_berth berths[CAY_BERTHS_READY];
     int berth_count, berths_asked;
     pid_t filler_pid, trash_pid, disk_pid;
-    pid_t build_pids[CAY_BUILDS];    /* 0: none */
-    int64_t disk_at_ms, sweep_at_ms; /* when the disk is looked at next */
-    bool trash_wanted;               /* something was moved there */
-    struct cay_reaped early[64];     /* children that died before we knew whose they were */
+    pid_t build_pids[CAY_BUILDS + CAY_BUILD_LOOKS]; /* those of builds first; 0: none */
+    int64_t disk_at_ms, sweep_at_ms;                /* when the disk is looked at next */
+    bool trash_wanted;                              /* something was moved there */
+    struct cay_reaped early[64]; /* children that died before we knew whose they were */
     unsigned early_at;
     struct cay_error broken; /* the engine could not be set up, or the trial failed */
     struct cay_backup backup;
@@ -205,6 +205,8 @@ bool cay_kept_child_died(struct cay_dispatcher *d, pid_t pid, int status); /* tr
 /* connect.c */
 int cay_connect_pid1(const struct cay_dispatcher *d, const char *id, int *fd_out,
                      struct cay_error *err);
+/* By which its image wants to be asked to end; 0: it does not say. */
+int cay_connect_stop_signal(const struct cay_dispatcher *d, const char *id);
 void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* socket.c */

@@ -121,6 +121,7 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
         .trash_fd = -1,
         .disk = {.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1},
         .images_fd = -1,
+        .host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
         .ids_fd = -1,
         .init_fd = -1,
         .file_fd = -1};

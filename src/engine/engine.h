@@ -17,6 +17,7 @@ struct cay_engine {
     int files_fd;      /* one directory per sandbox: image, init.sock, upper, work */
     int trash_fd;      /* DATA/engine/trash: trees that wait to be removed */
     int images_fd;     /* the image store */
+    int host_fd;       /* the mount namespace that the builder of images runs in */
     int ids_fd;        /* see berth.h */
     int init_fd;       /* cay-init, a sealed memfd */
     int file_fd;       /* cay-file, the same */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -45,6 +46,22 @@ static int parse_layers(struct cay_arena *a, char *value, struct cay_image *out,
     return 0;
 }
 
+/* A number, or a name with or without SIG; 0: it is none. */
+static int signal_of(const char *text)
+{
+    uint64_t n;
+    if (cay_str_u64(text, NSIG - 1, &n))
+        return (int)n;
+    if (strncmp(text, "SIG", 3) == 0)
+        text += 3;
+    if (strncmp(text, "RTMIN+", 6) == 0 && cay_str_u64(text + 6, 30, &n))
+        return SIGRTMIN + (int)n;
+    for (int i = 1; i < SIGSYS + 1; i++)
+        if (strcmp(sigabbrev_np(i) ? sigabbrev_np(i) : "", text) == 0)
+            return i;
+    return 0;
+}
+
 int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
                     struct cay_error *err)
 {
@@ -63,6 +80,8 @@ int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out
             out->user = value;
         else if (strcmp(line, "workdir") == 0)
             out->workdir = value;
+        else if (strcmp(line, "stopsignal") == 0)
+            out->stop_signal = signal_of(value);
         else if (strcmp(line, "env") == 0 && out->env.count < CAY_MAX_ENV)
             cay_strs_push(a, &out->env, value);
         else if (strcmp(line, "entrypoint") == 0 && out->entrypoint.count < CAY_MAX_ARGS)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images as the engine needs them: which trees lie on each other, and the settings beside them.
  *
- * IMAGES/refs/<name>     text, one `key=value` a line: layers (topmost first), user, workdir; and
+ * IMAGES/refs/<name>     text, one `key=value` a line: layers (topmost first), user, workdir,
+ *                        stopsignal; and
  *                        one line each for what is a list: env, entrypoint, cmd
  * IMAGES/layers/<id>/    the tree of one layer
  * IMAGES/fits/<id>/      one fitting layer per image, made here at its first use: the user, the
@@ -21,6 +22,7 @@ struct cay_image {
     struct cay_strs layers; /* topmost first; the fitting layer not among them */
     const char *fit;        /* name below fits/ */
     const char *user, *workdir;
+    int stop_signal;                      /* 0: it names none */
     struct cay_strs env, entrypoint, cmd; /* the last two: argv of its own command, together */
 };
 

@@ -36,3 +36,21 @@ TEST(image_layers)
             CHECK_EQ(cases[i].name, image.layers.count, cases[i].layers);
     }
 }
+
+static const struct {
+    const char *text;
+    int want;
+} signals[] = {{"SIGINT", 2}, {"INT", 2},         {"9", 9},       {"SIGRTMIN+3", 37}, {"", 0},
+               {"SIG", 0},    {"SIGRTMIN+99", 0}, {"SIGSYS", 31}, {"-2", 0},          {"65", 0}};
+
+TEST(image_stop_signal)
+{
+    for (size_t i = 0; i < COUNT(signals); i++) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        struct cay_image image;
+        struct cay_error err = {0};
+        const char *text = cay_arena_printf(&a, "layers=00\nstopsignal=%s\n", signals[i].text);
+        CHECK_EQ(signals[i].text, cay_image_parse(&a, text, &image, &err), 0);
+        CHECK_EQ(signals[i].text, image.stop_signal, signals[i].want);
+    }
+}

@@ -191,7 +191,7 @@ void cay_counts_name(pid_t pid, char out[16]); /* of a process, dead or alive; e
 
 /* reap.c */
 void cay_reap(struct cay_init *in);
-void cay_reap_stop(struct cay_init *in, uint32_t grace_ms);
+void cay_reap_stop(struct cay_init *in, uint32_t grace_ms, uint32_t signal);
 void cay_reap_timers(struct cay_init *in);
 int64_t cay_reap_next_ms(const struct cay_init *in); /* when timers are due; NEVER: none */
 void cay_reap_free(struct cay_job *job); /* once it has ended and nothing more can come */

@@ -34,9 +34,10 @@
 
 enum cay_init_op {
     CAY_INIT_PING = 1,
-    CAY_INIT_EXEC = 2,   /* answered when the command was exec'ed, or could not be */
-    CAY_INIT_KILL = 3,   /* a signal to the process group of an execution */
-    CAY_INIT_STOP = 4,   /* SIGTERM to all, after grace_ms SIGKILL to all, then pid 1 ends */
+    CAY_INIT_EXEC = 2, /* answered when the command was exec'ed, or could not be */
+    CAY_INIT_KILL = 3, /* a signal to the process group of an execution */
+    CAY_INIT_STOP =
+        4, /* SIGTERM, or `signal`, to all, after grace_ms SIGKILL to all, then pid 1 ends */
     CAY_INIT_LIST = 5,   /* ids of the executions that run: answer carries them as strings */
     CAY_INIT_INPUT = 6,  /* bytes for the stdin of an execution: descriptors are input [end] */
     CAY_INIT_RESIZE = 7, /* the terminal of an execution */
@@ -67,7 +68,7 @@ struct cay_init_request {
     uint32_t argc, envc;
     uint32_t strings_len;
     union {
-        uint32_t signal; /* KILL */
+        uint32_t signal; /* KILL; STOP: 0 is SIGTERM */
         uint32_t window; /* RESIZE, EXEC with a terminal: columns, and rows << 16 */
     };
     uint32_t grace_ms;   /* STOP; EXEC: between SIGTERM and SIGKILL of its timeout */

@@ -137,10 +137,11 @@ static void signal_all(int signal)
     (void)kill(-1, SIGCONT);
 }
 
-void cay_reap_stop(struct cay_init *in, uint32_t grace_ms)
+void cay_reap_stop(struct cay_init *in, uint32_t grace_ms, uint32_t signal)
 {
     in->stopping = true;
-    signal_all(grace_ms ? SIGTERM : SIGKILL);
+    bool named = signal > 0 && signal < NSIG;
+    signal_all(!grace_ms ? SIGKILL : named ? (int)signal : SIGTERM);
     int64_t at = in->now_ms + (grace_ms ? grace_ms : STOP_AGAIN_MS);
     if (at < in->stop_kill_at_ms)
         in->stop_kill_at_ms = at;

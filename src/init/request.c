@@ -133,7 +133,7 @@ static void serve(struct cay_init *in, struct cay_conn *c, size_t len, const int
     }
     send_reply(in, c, reply, "");
     if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_STOP)
-        cay_reap_stop(in, req->grace_ms);
+        cay_reap_stop(in, req->grace_ms, req->signal);
 }
 
 /* Every descriptor that came, wanted or not, is in fds or closed. */

@@ -12,6 +12,7 @@ struct cay_config {
     const char *store;        /* "sqlite" */
     const char *images;       /* image store; NULL is DATA/images */
     const char *recipes;      /* directory of recipes; NULL: there are none */
+    const char *store_path;   /* the image store, from the root; found by the supervisor */
     const char *builder;      /* the program that follows them; found by the supervisor, or NULL */
     struct cay_pairs aliases; /* names of images: what they stand for */
     const char *user;         /* whom the server runs as */

@@ -176,6 +176,7 @@
 #define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */
 /* images by recipe, and by other names */
 #define CAY_BUILDS 2                    /* at once */
+#define CAY_BUILD_LOOKS 8               /* looks at what can be built, at once */
 #define CAY_BUILD_MS (30 * 60 * 1000LL) /* of one */
 #define CAY_BUILD_END_MS 10000          /* to remove what it has half made */
 #define CAY_MAX_RECIPES 1000            /* looked at in the directory */

@@ -24,8 +24,9 @@ struct cay_ready {
 };
 
 struct cay_spec {
-    const char *name; /* never NULL once core has seen it */
-    const char *image;
+    const char *name;       /* never NULL once core has seen it */
+    const char *image;      /* as the caller wrote it */
+    const char *image_used; /* which one that was, when it was made; NULL: not yet */
     const char *runtime;    /* what the image was chosen by; or NULL */
     struct cay_strs start;  /* argv of the start command */
     const char *start_text; /* as the caller wrote it, when it was one string; without argv it is

@@ -303,13 +303,9 @@ int cay_house_find_recipes(struct cay_config *cfg, struct cay_error *err)
     return 0;
 }
 
-int cay_default_image(const struct cay_config *cfg, struct cay_error *err)
+static int make_image(const struct cay_config *cfg, const char *store, struct cay_error *err)
 {
-    char store[PATH_MAX], ref[PATH_MAX + 64], recipe[PATH_MAX + 64];
-    if (cfg->images)
-        snprintf(store, sizeof store, "%s", cfg->images);
-    else
-        snprintf(store, sizeof store, "%s/images", cfg->data);
+    char ref[PATH_MAX + 64], recipe[PATH_MAX + 64];
     snprintf(ref, sizeof ref, "%s/refs/" CAY_DEFAULT_IMAGE, store);
     if (access(ref, R_OK) == 0)
         return 0;
@@ -329,4 +325,19 @@ int cay_default_image(const struct cay_config *cfg, struct cay_error *err)
     if (pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         return cay_fail(err, CAY_ERR_PROVIDER, "cannot build the image " CAY_DEFAULT_IMAGE);
     return 0;
+}
+
+int cay_default_image(struct cay_config *cfg, struct cay_error *err)
+{
+    static char path[PATH_MAX]; /* as long as we are */
+    char store[PATH_MAX];
+    if (cfg->images)
+        snprintf(store, sizeof store, "%s", cfg->images);
+    else
+        snprintf(store, sizeof store, "%s/images", cfg->data);
+    int r = make_image(cfg, store, err);
+    if (r == 0 && !realpath(store, path))
+        r = cay_fail_errno(err, CAY_ERR_INVALID, "cannot open the images in %s", store);
+    cfg->store_path = path;
+    return r;
 }

@@ -28,5 +28,6 @@ int cay_house_read_pid(const char *data_dir, const char *name); /* 0: none */
 int cay_port_open(struct cay_config *cfg, struct cay_error *err);
 /* cfg->builder, and cfg->recipes where nobody named a directory. */
 int cay_house_find_recipes(struct cay_config *cfg, struct cay_error *err);
-/* Builds the default image when the store has none, with its progress on stderr. */
-int cay_default_image(const struct cay_config *cfg, struct cay_error *err);
+/* Builds the default image when the store has none, with its progress on stderr; the store is there
+ * then: cfg->store_path. */
+int cay_default_image(struct cay_config *cfg, struct cay_error *err);

@@ -12,7 +12,7 @@ OPS = {name: number for number, name in enumerate(
     "hello create start stop destroy connect usage list events down pause resume snapshot drop kept limit socket".split(), 1)}
 
 OPS |= {f"image_{name}": number for number, name in enumerate("has layer put list remove prune export".split(), 48)}
-OPS |= {"backup": 32, "backup_hold": 33, "backup_go": 34, "backup_take": 35, "backup_free": 36}
+OPS |= {"build": 18, "backup": 32, "backup_hold": 33, "backup_go": 34, "backup_take": 35, "backup_free": 36}
 
 
 class Layer(ctypes.Structure):
@@ -78,7 +78,7 @@ class Engine:
         socket.send_fds(self.sock, [request], list(fds)) if fds else self.sock.sendall(request)
 
     def answer(self):
-        """The bytes behind the reply, and what came in a memfd."""
+        """The bytes behind the reply, and what came in a memfd, or through a pipe to its end."""
         fds = array("i")
         data, extra, _, _ = self.sock.recvmsg(65536, socket.CMSG_SPACE(4))
         for level, kind, raw in extra:
@@ -88,6 +88,8 @@ class Engine:
         for fd in fds:
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 listed = os.pread(fd, 1 << 24, 0)
+            elif stat.S_ISFIFO(os.fstat(fd).st_mode):
+                listed = open(fd, "rb", closefd=False).read()
             os.close(fd)
         if len(data) < ctypes.sizeof(Reply):
             raise ConnectionError("the engine hung up")

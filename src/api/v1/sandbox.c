@@ -122,14 +122,13 @@ static int defer(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *
     return cay_resp_defer(resp, &w->base, answer_ready);
 }
 
-/* A ticket comes out when it must be ready first. */
+/* A ticket comes out when it must be waited for. */
 static int make_named(struct cay_req *req, bool wait, struct cay_spec *spec,
                       struct cay_sandbox *out, struct cay_ticket **ticket, struct cay_error *err)
 {
-    if (wait && !cay_spec_waits(spec))
-        return cay_core_create(req->core, req->owner, spec, req->arena, out, err);
-    return cay_core_begin_create(req->core, req->owner, spec, req->arena, out, wait ? ticket : NULL,
-                                 err);
+    if (wait)
+        return cay_core_make(req->core, req->owner, spec, req->arena, out, ticket, err);
+    return cay_core_begin_create(req->core, req->owner, spec, req->arena, out, NULL, err);
 }
 
 static int make_titled(struct cay_req *req, bool wait, struct cay_spec *spec,

@@ -23,11 +23,14 @@
 static const struct cay_schema schemas[] = {
     {"Error", "error ErrorBody, detail string"},
     {"ErrorBody", "code string, message string, details ErrorDetails"},
-    {"ErrorDetails", "field? string, cause? string, quota? string, limit? number, used? number"},
+    {"ErrorDetails", "field? string, cause? string, quota? string, limit? number, used? number, "
+                     "tried? [Tried]"},
+    {"Tried", "what string, why string"},
 
     {"Sandbox",
      "id string, sandboxId string, name string, status " STATES ", statusReason string|null, "
-     "accountId string, server string|null, dockerImage string, runtime string|null, "
+     "accountId string, server string|null, dockerImage string, image string|null, runtime "
+     "string|null, "
      "isolation string, startCommand string|null, cpuCores number, memoryGB number, "
      "diskSizeGB number, diskMountPath string, diskEnforcedBy string, gpuCount integer, "
      "vm boolean, networkAccess boolean, networkPolicy NetworkPolicy|string, "

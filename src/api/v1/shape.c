@@ -96,6 +96,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
                        const struct cay_spec *spec)
 {
     cay_jw_str(w, "dockerImage", spec->image);
+    cay_jw_str(w, "image", spec->image_used);
     cay_jw_str(w, "runtime", spec->runtime);
     cay_jw_str(w, "isolation", "native");
     shape_start(w, spec);

@@ -4,6 +4,7 @@
  * nothing are taken.
  */
 #include "api/v1/v1.h"
+#include "core/image.h"
 #include "model/limits.h"
 #include <string.h>
 
@@ -220,23 +221,13 @@ static int set_sizes(const struct create_body *body, struct cay_spec *spec, stru
 
 static int set_image(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
-    static const struct {
-        const char *runtime, *image;
-    } known[] = {
-        {"node", CAY_DEFAULT_IMAGE},    {"node20", CAY_DEFAULT_IMAGE},
-        {"node22", "node:22-bookworm"}, {"node24", "node:24-bookworm"},
-        {"python", "python:3.13"},      {"python3.13", "python:3.13"},
-        {"python3.12", "python:3.12"},  {"python3.11", "python:3.11"},
-    };
     const char *image = NULL;
     if (body->runtime) {
-        for (size_t i = 0; i < CAY_COUNT(known); i++)
-            if (strcmp(body->runtime, known[i].runtime) == 0)
-                image = known[i].image;
+        image = cay_image_of_runtime(body->runtime);
         if (!image)
             return cay_fail_field(err, "runtime",
-                                  "runtime must be node20, node22, node24, python3.11, python3.12 "
-                                  "or python3.13; or name an image");
+                                  "runtime must be node18, node20, node22, node24, python3.11, "
+                                  "python3.12 or python3.13; or name an image");
         spec->runtime = body->runtime;
     }
     if (body->image)

@@ -8,11 +8,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 
 #define ASK_MS 10000                        /* until the engine hands over the pipe */
 #define LOOK_MS 200                         /* between two questions whether to go on */
 #define SLACK_MS (CAY_BUILD_END_MS + 30000) /* that the engine may have beyond its own bound */
-#define LINE_MAX 1024                       /* of a line; the rest of it is another one */
+#define LIST_TRIES 50
+#define LINE_MAX 1024 /* of a line; the rest of it is another one */
 
 /* What came out of the pipe so far. */
 struct telling {
@@ -118,6 +120,12 @@ int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_s
                        struct cay_error *err)
 {
     static const struct cay_build_watch nobody;
-    struct telling t = {.watch = &nobody, .a = a, .names = out};
-    return run(p, "", &t, err);
+    int r = CAY_ERR_UNAVAILABLE;
+    for (int i = 0; i < LIST_TRIES && r == CAY_ERR_UNAVAILABLE; i++) {
+        struct telling t = {.watch = &nobody, .a = a, .names = out};
+        if (i > 0) /* others look too, and that takes a moment */
+            nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        r = run(p, "", &t, err);
+    }
+    return r;
 }

@@ -75,6 +75,7 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_object(w, "config");
     cay_jw_str(w, "name", spec->name);
     cay_jw_str(w, "image", spec->image);
+    cay_jw_str(w, "image_used", spec->image_used);
     cay_jw_str(w, "runtime", spec->runtime);
     put_strs(w, "start", &spec->start);
     cay_jw_str(w, "start_text", spec->start_text);
@@ -289,6 +290,7 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
 {
     spec->name = pick_str(c, "name");
     spec->image = pick_str(c, "image");
+    spec->image_used = pick_str(c, "image_used");
     spec->runtime = pick_str(c, "runtime");
     spec->start = pick_strs(c, "start");
     spec->start_text = pick_str(c, "start_text");

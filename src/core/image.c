@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/image.h"
+#include "core/core.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Known by other names as well: the first is the beginning of a name, which may go on with one of
+ * the endings. Recipes make what they stand for. */
+static const struct {
+    const char *begins, *image;
+} known[] = {
+    {"node:18", "node:18-bookworm"},       {"node:20", "node:20-bookworm"},
+    {"node:22", "node:22-bookworm"},       {"node:24", "node:24-bookworm"},
+    {"python:3.11", "python:3.11"},        {"python:3.13", "python:3.13"},
+    {"python:3", "python:3.13"},           {"debian:bookworm", "debian:bookworm"},
+    {"debian:12", "debian:bookworm"},      {"debian", "debian:bookworm"},
+    {"busybox:latest", "busybox"},         {"busybox:stable", "busybox"},
+    {"@ai-sandbox/python", "python:3.11"}, {"@ai-sandbox/node", "node:20-bookworm"},
+    {"@ai-sandbox/base", "base"},
+};
+static const char *const endings[] = {
+    "", "-slim", "-alpine", "-bookworm", "-slim-bookworm", "-bookworm-slim", "-trixie"};
+
+static const struct {
+    const char *runtime, *image;
+} runtimes[] = {
+    {"node", CAY_DEFAULT_IMAGE},    {"node18", "node:18-bookworm"}, {"node20", CAY_DEFAULT_IMAGE},
+    {"node22", "node:22-bookworm"}, {"node24", "node:24-bookworm"}, {"python", "python:3.13"},
+    {"python3.11", "python:3.11"},  {"python3.12", "python:3.12"},  {"python3.13", "python:3.13"},
+};
+
+static const char *alias_of(const struct cay_core *core, const char *name)
+{
+    return core->aliases ? cay_pairs_get(core->aliases, name) : NULL;
+}
+
+static const char *known_as(const char *name)
+{
+    for (size_t i = 0; i < CAY_COUNT(known); i++) {
+        size_t len = strlen(known[i].begins);
+        if (strncmp(name, known[i].begins, len) != 0 || strcmp(name, known[i].image) == 0)
+            continue;
+        for (size_t k = 0; k < CAY_COUNT(endings); k++)
+            if (strcmp(name + len, endings[k]) == 0)
+                return known[i].image;
+    }
+    return NULL;
+}
+
+size_t cay_image_names(const struct cay_core *core, const char *name,
+                       const char *out[CAY_IMAGE_NAMES])
+{
+    const char *alias = alias_of(core, name);
+    out[0] = alias ? alias : name;
+    out[1] = known_as(out[0]);
+    return out[1] ? 2 : 1;
+}
+
+bool cay_image_same(const struct cay_core *core, const char *one, const char *other)
+{
+    const char *names[CAY_IMAGE_NAMES], *others[CAY_IMAGE_NAMES];
+    size_t count = cay_image_names(core, one, names);
+    size_t other_count = cay_image_names(core, other, others);
+    return strcmp(names[count - 1], others[other_count - 1]) == 0;
+}
+
+const char *cay_image_of_runtime(const char *runtime)
+{
+    for (size_t i = 0; i < CAY_COUNT(runtimes); i++)
+        if (strcmp(runtime, runtimes[i].runtime) == 0)
+            return runtimes[i].image;
+    return NULL;
+}
+
+static bool has(const struct cay_strs *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->at[i], name) == 0)
+            return true;
+    return false;
+}
+
+int cay_image_plan(struct cay_core *core, const char *name, struct cay_arena *a,
+                   const char **build_out, struct cay_error *err)
+{
+    const char *names[CAY_IMAGE_NAMES];
+    struct cay_strs recipes = {0};
+    size_t count = cay_image_names(core, name, names);
+    int r = cay_provider_recipes(core->provider, a, &recipes, err);
+    if (r < 0)
+        return cay_wrap(err, "cannot look for a recipe that makes %s", name);
+    for (size_t i = 0; i < count; i++)
+        if (has(&recipes, names[i])) {
+            *build_out = names[i];
+            return 0;
+        }
+    const char *why = recipes.count > 0 ? "no recipe makes it" : "there are no recipes";
+    (void)cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %s", name);
+    if (alias_of(core, name))
+        cay_error_tried(err, "alias", cay_arena_printf(a, "it stands for %s", names[0]));
+    for (size_t i = 0; i < count; i++) {
+        cay_error_tried(err, cay_arena_printf(a, "local store: %s", names[i]), "not there");
+        cay_error_tried(err, cay_arena_printf(a, "recipe: %s", names[i]), why);
+    }
+    return err->code;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of images: what a caller wrote, and which image that is.
+ *
+ * A name that the operator gave a meaning (alias) is that. Otherwise it is looked for as it stands:
+ * in the local store, then among the recipes. What nobody has under its own name may still be known
+ * under another (`python:3.11-slim` is our `python:3.11`), which is looked for in the same places.
+ */
+#pragma once
+#include "base/arena.h"
+#include "base/error.h"
+#include <stdbool.h>
+
+struct cay_core;
+
+#define CAY_IMAGE_NAMES 2
+
+/* The names that the local store may have it under, the best first. They live as long as `name` and
+ * the core. */
+size_t cay_image_names(const struct cay_core *core, const char *name,
+                       const char *out[CAY_IMAGE_NAMES]);
+/* The store has none of them: the one that a recipe makes. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND",
+ * with all that was tried. */
+int cay_image_plan(struct cay_core *core, const char *name, struct cay_arena *a,
+                   const char **build_out, struct cay_error *err);
+/* Do both mean the same image? */
+bool cay_image_same(const struct cay_core *core, const char *one, const char *other);
+/* What a runtime is made of, by a name that an alias may give another meaning; NULL: nobody knows
+ * it. */
+const char *cay_image_of_runtime(const char *runtime);
