@@ -40,9 +40,9 @@ static void give_back(struct cay_native *n, int *fd)
 static const char *static_name(const char *name)
 {
     static const char *const known[] = {
-        "IMAGE_NOT_FOUND", "SANDBOX_NOT_RUNNING", "SNAPSHOT_NOT_FOUND", "VOLUME_NOT_FOUND",
-        "DISK_FULL",       "TOO_MANY_LAYERS",     "MEMORY_IN_USE",      "DISK_IN_USE",
-        "BAD_LAYER",       "LAYER_TOO_LARGE",     "LAYER_MISSING",      "DIGEST_MISMATCH",
+        "IMAGE_NOT_FOUND",  "SANDBOX_NOT_RUNNING", "SNAPSHOT_NOT_FOUND", "VOLUME_NOT_FOUND",
+        "DISK_FULL",        "TOO_MANY_LAYERS",     "MEMORY_IN_USE",      "DISK_IN_USE",
+        "BAD_LAYER",        "LAYER_TOO_LARGE",     "LAYER_MISSING",      "DIGEST_MISMATCH",
         "IMAGE_STORE_FULL", "TOO_MANY_BUILDS"};
     for (size_t i = 0; i < CAY_COUNT(known); i++)
         if (strcmp(known[i], name) == 0)
