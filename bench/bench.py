@@ -110,6 +110,7 @@ class Bench:
         for name in TOOLS:
             subprocess.run(["cc", *flags, "-o", f"{self.work}/{name}", here / f"{name}.c", here / "wire.c", here / "peer.c"],
                            check=True)
+        subprocess.run(["cc", *flags, "-static", "-o", f"{self.work}/out", here / "out.c", here / "wire.c"], check=True)
         subprocess.run(["cc", "-std=gnu17", "-Os", "-static", "-o", f"{self.work}/pid1", here / "pid1.c"], check=True)
 
     def tool(self, name, *args, prefix=()):

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 POLICY = Path("/usr/sbin/policy-rc.d")
-TOOLS = {"docker": "docker.io", "dockerd": "docker.io", "crun": "crun", "bwrap": "bubblewrap", "wrk": "wrk"}
+TOOLS = {"docker": "docker.io", "dockerd": "docker.io", "crun": "crun", "bwrap": "bubblewrap", "wrk": "wrk",
+         "iptables": "iptables"}
 
 APPLETS = "sh cat dd head mkdir rm seq sync tail yes".split()
 
