@@ -148,6 +148,7 @@
 #define CAY_NET_IDLE_MS (60 * 60 * 1000LL) /* no byte either way */
 #define CAY_NET_TURN_BYTES (1 * CAY_MIB)   /* of one connection before the others' turn */
 #define CAY_NET_PIPE_BYTES (64 * CAY_KIB)  /* between its two sockets at most, each way */
+#define CAY_NET_LITTLE (4 * CAY_KIB)       /* less is copied at once, more goes through a pipe */
 #define CAY_NET_SPARE_PIPES 64
 #define CAY_NET_NAMES 64       /* of one address that are asked about */
 #define CAY_NET_ANSWERS 4096   /* of nameservers that are kept */

@@ -47,7 +47,7 @@ static void add_task(struct cay_loop *loop, const struct task *wanted)
     loop->last = &t->next;
     pthread_mutex_unlock(&loop->lock);
     if (idle)
-        (void)!write(loop->wake_fd, &one, sizeof one); /* full: it is awake */
+        (void)!write(loop->wake_fd, &one, sizeof one); /* nobody lives to see it full */
 }
 
 void cay_loop_post(struct cay_loop *loop, void (*run)(void *arg), void *arg)
@@ -69,8 +69,6 @@ void cay_loop_ask(struct cay_loop *loop, void (*run)(void *arg), void *arg)
 
 static bool run_tasks(struct cay_loop *loop)
 {
-    uint64_t count;
-    (void)!read(loop->wake_fd, &count, sizeof count); /* before we look: a later one wakes us */
     pthread_mutex_lock(&loop->lock);
     struct task *t = loop->first;
     bool closing = loop->closing;
@@ -228,7 +226,8 @@ int cay_loop_open(const char *name, struct cay_loop **out, struct cay_error *err
     loop->last = &loop->first;
     loop->turns.next = loop->turns.prev = &loop->turns;
     pthread_mutex_init(&loop->lock, NULL);
-    struct epoll_event ev = {.events = EPOLLIN};
+    /* by its edges: each write wakes us, and none has to be read */
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLET};
     if (loop->epoll_fd < 0 || loop->wake_fd < 0 ||
         epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, loop->wake_fd, &ev) < 0 ||
         pthread_create(&loop->thread, NULL, loop_main, loop) != 0) {

@@ -79,6 +79,15 @@ static enum outcome empty_pipe(struct cay_link *p, struct cay_flow *f, int to)
     return MORE;
 }
 
+/* Nothing came, or the end. */
+static enum outcome after_nothing(struct cay_flow *f, ssize_t n)
+{
+    enum outcome how = n < 0 ? after_error() : MORE;
+    f->readable = n < 0 && errno == EINTR;
+    f->ended = n == 0;
+    return how;
+}
+
 static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
 {
     if (!f->pipe)
@@ -89,12 +98,36 @@ static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
                        SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
         f->held = (size_t)n;
+        f->much = n >= CAY_NET_LITTLE;
         return MORE;
     }
-    enum outcome how = n < 0 ? after_error() : MORE;
+    enum outcome how = after_nothing(f, n);
     give_pipe(p->relay, f);
-    f->ended = n == 0;
     return how;
+}
+
+/* Of a copy, what the other side did not take: an empty pipe has room for it. */
+static enum outcome keep_rest(struct cay_link *p, struct cay_flow *f, const char *rest, size_t len)
+{
+    f->pipe = take_pipe(p->relay);
+    f->held = f->pipe ? len : 0;
+    return f->pipe && write(f->pipe->fds[1], rest, len) == (ssize_t)len ? WAIT : BROKEN;
+}
+
+/* Little is copied: a pipe's calls cost more than a few bytes do. */
+static enum outcome copy_little(struct cay_link *p, struct cay_flow *f, int from, int to)
+{
+    char bytes[CAY_NET_LITTLE];
+    ssize_t n = recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n <= 0)
+        return after_nothing(f, n);
+    f->much = n == sizeof bytes;
+    ssize_t taken = send(to, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (taken < 0 && after_error() == BROKEN)
+        return BROKEN;
+    taken = taken < 0 ? 0 : taken;
+    f->bytes += (uint64_t)taken;
+    return taken == n ? MORE : keep_rest(p, f, bytes + taken, (size_t)(n - taken));
 }
 
 /* MORE: it had its turn, and there may be more to do. */
@@ -109,8 +142,10 @@ static enum outcome move(struct cay_link *p, struct cay_flow *f, int from, int t
             f->told = true;
             return WAIT;
         }
+        if (how == MORE && !f->readable)
+            return WAIT;
         if (how == MORE)
-            how = fill_pipe(p, f, from);
+            how = f->much ? fill_pipe(p, f, from) : copy_little(p, f, from, to);
         if (how != MORE)
             return how;
     }
@@ -181,6 +216,8 @@ static void ready(struct cay_link *p, struct cay_watch *w, uint32_t events)
         end(p, true);
         return;
     }
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        *(w == &p->in ? &p->sent.readable : &p->received.readable) = true;
     if (p->held && w == &p->in && (events & (EPOLLIN | EPOLLRDHUP)))
         p->wants(p); /* it may be over now */
     else

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes between two sockets, both ways, without looking at them: what is read on one side is moved
- * by the kernel to the other. The end of one direction is passed on and the other goes on; a reset
- * on one side is a reset on the other. Who reads slowly slows down who writes: between the two is
- * one pipe, and only while it holds something. In the loop's thread only. */
+ * by the kernel to the other, or copied when it is little. The end of one direction is passed on
+ * and the other goes on; a reset on one side is a reset on the other. Who reads slowly slows down
+ * who writes: between the two is one pipe, and only while it holds something. In the loop's thread
+ * only. */
 #pragma once
 #include "net/loop.h"
 
@@ -16,6 +17,8 @@ struct cay_relay { /* what all pairs of a loop share */
 struct cay_flow {          /* one direction */
     struct cay_pipe *pipe; /* or NULL: nothing is under way */
     size_t held;           /* bytes in it */
+    bool readable;         /* something may have come since nothing was there */
+    bool much;             /* the last that came was not little */
     bool ended, told;      /* no more will come; the other side knows */
     uint64_t bytes;        /* moved so far */
 };

@@ -136,27 +136,49 @@ TEST(relay_keeps_a_reset)
     end(&b);
 }
 
-/* More than all buffers between take: who writes must wait, and nothing is lost. */
-TEST(relay_waits_for_a_slow_reader)
+static void nothing(void *arg)
 {
-    enum { SIZE = 64 << 20 };
+    (void)arg;
+}
+
+/* More than all buffers between take: who writes must wait, and nothing is lost, doubled or out of
+ * its place. All bytes are those of one long row. */
+static void fill_slowly_read(size_t piece, int buffer)
+{
+    enum { SIZE = 64 << 20, ROW = 251, ROOM = 1 << 20 };
     struct bench b;
-    char *chunk = calloc(1, 1 << 20);
+    char *chunk = calloc(1, ROOM + ROW);
+    bool same = true;
+    for (size_t i = 0; i < ROOM + ROW; i++)
+        chunk[i] = (char)(i % ROW);
     begin(&b, false, 60000);
+    if (buffer)
+        setsockopt(b.link.out.fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
     fcntl(b.left, F_SETFL, O_NONBLOCK);
     size_t sent = 0, got = 0;
     struct pollfd p = {.fd = b.left, .events = POLLOUT};
     while (sent < SIZE && poll(&p, 1, 500) == 1) {
-        ssize_t n = write(b.left, chunk, 1 << 20);
+        ssize_t n = write(b.left, chunk + sent % ROW, piece);
         sent += n > 0 ? (size_t)n : 0;
+        if (buffer) /* it has taken this before the next comes: little at a time */
+            cay_loop_ask(b.loop, nothing, NULL);
     }
     CHECK("it was stopped", sent < SIZE);
     shutdown(b.left, SHUT_WR);
-    for (ssize_t n; (n = read(b.right, chunk, 1 << 20)) > 0;)
-        got += (size_t)n;
+    for (ssize_t n; (n = read(b.right, chunk, ROOM)) > 0; got += (size_t)n)
+        for (ssize_t i = 0; i < n; i++)
+            same = same && chunk[i] == (char)((got + (size_t)i) % ROW);
     CHECK_EQ("all arrived", got, sent);
+    CHECK("as it was sent", same);
     end(&b);
     free(chunk);
+}
+
+TEST(relay_waits_for_a_slow_reader)
+{
+    fill_slowly_read(1 << 20, 0);
+    fill_slowly_read(3000, 4096);
+    fill_slowly_read(100, 4096);
 }
 
 TEST(relay_holds_what_is_sent_until_told)
