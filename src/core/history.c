@@ -50,7 +50,7 @@ static bool tracks(const struct cay_sandbox *sb, const char *what)
 struct look {
     struct cay_arena arena;
     struct cay_history_file *files;
-    size_t count, cap;
+    size_t count, cap, name_bytes;
     bool whole;
 };
 
@@ -85,10 +85,17 @@ static int take_seen(void *arg, struct cay_buf *out, struct cay_error *err)
     size_t len = out->len;
     struct cay_file_seen s;
     int r;
-    while ((r = cay_file_seen_next(&at, &len, &s, &path)) == 0 && l->count < CAY_HISTORY_FILES)
+    if (l->whole) { /* nothing that counts comes behind the end */
+        cay_buf_drop(out, out->len);
+        return 0;
+    }
+    while ((r = cay_file_seen_next(&at, &len, &s, &path)) == 0 && l->count < CAY_HISTORY_FILES &&
+           l->name_bytes < CAY_HISTORY_NAME_BYTES) {
         add_file(l, &s, path);
+        l->name_bytes += s.path_len;
+    }
     cay_buf_drop(out, out->len - len);
-    l->whole |= r == 2;
+    l->whole = r == 2;
     return r < 0 || r == 0 ? cay_fail(err, CAY_ERR_PROVIDER, "the workspace could not be listed")
                            : 0;
 }

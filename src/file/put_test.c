@@ -19,6 +19,45 @@ static struct tried put(const struct cay_buf *frames, uint64_t count)
                     &in);
 }
 
+/* What a sandbox may say of its files, and what is believed. */
+TEST(seen_by_a_stranger)
+{
+    static const struct {
+        const char *name, *path;
+        uint32_t len, mode;
+        uint64_t size;
+        int want;
+    } cases[] = {
+        {"plain", "a/b", 3, 0100644, 1, 0},
+        {"a link", "a", 1, 0120777, 1, 0},
+        {"no name", "", 0, 0100644, 1, -1},
+        {"too long a name", "a", CAY_MAX_PATH + 1, 0100644, 1, -1},
+        {"a directory", "a", 1, 0040755, 1, -1},
+        {"no kind", "a", 1, 0, 1, -1},
+        {"a size beyond", "a", 1, 0100644, UINT64_MAX, -1},
+        {"absolute", "/a", 2, 0100644, 1, -1},
+        {"upwards", "a/../b", 6, 0100644, 1, -1},
+        {"here", "./a", 3, 0100644, 1, -1},
+        {"twice", "a//b", 4, 0100644, 1, -1},
+        {"a zero in it", "a\0b", 3, 0100644, 1, -1},
+        {"a repository", ".git/x", 6, 0100644, 1, -1},
+        {"not all of it", "a", 2, 0100644, 1, 1},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct cay_file_seen out,
+            s = {.path_len = cases[i].len, .mode = cases[i].mode, .size = cases[i].size};
+        char bytes[sizeof s + 8] = {0};
+        const char *at = bytes, *path;
+        size_t given = cases[i].want == 1 ? 1 : cases[i].len, len = sizeof s;
+        memcpy(bytes, &s, sizeof s);
+        if (given <= 8) {
+            memcpy(bytes + sizeof s, cases[i].path, given);
+            len += given;
+        }
+        CHECK_EQ(cases[i].name, cay_file_seen_next(&at, &len, &out, &path), cases[i].want);
+    }
+}
+
 TEST(put_writes_files_with_their_parents)
 {
     CAY_AUTO_BUF struct cay_buf frames = {0};

@@ -164,6 +164,7 @@
 
 /* code history */
 #define CAY_HISTORY_FILES 200000                 /* of one workspace */
+#define CAY_HISTORY_NAME_BYTES (32 * CAY_MIB)    /* of all their paths */
 #define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)     /* a larger one is left out */
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
 #define CAY_HISTORY_PACK_BYTES (32 * CAY_MIB)    /* of it that wait in memory */
