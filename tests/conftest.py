@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite("harness")
 
 from harness import proc  # noqa: E402
+from harness.dockerd import Dockerd  # noqa: E402
 from harness.server import CAY, Server  # noqa: E402
 from harness.wait import stretch  # noqa: E402
 
@@ -21,11 +22,13 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): a bound other than the usual one")
     config.addinivalue_line("markers", "slow: only with CAY_SLOW=1")
     config.addinivalue_line("markers", "quota: only where the kernel can limit a disk")
+    config.addinivalue_line("markers", "native: of what that provider alone has, or looks into")
 
 
 def pytest_collection_modifyitems(items):
     skipped = {"slow": "" if os.environ.get("CAY_SLOW") else "set CAY_SLOW=1",
-               "quota": "" if proc.HAS_QUOTAS else "btrfs has simple quotas from Linux 6.7 on"}
+               "quota": "" if proc.HAS_QUOTAS else "btrfs has simple quotas from Linux 6.7 on",
+               "native": "" if os.environ.get("CAY_PROVIDER", "native") == "native" else "of the native provider"}
     for item in items:
         for marker, reason in skipped.items():
             if reason and item.get_closest_marker(marker):
@@ -37,6 +40,16 @@ def pytest_sessionstart(session):
         pytest.exit("these tests make real sandboxes and need root", 4)
     if not os.access(CAY, os.X_OK):
         pytest.exit(f"{CAY} is not there: build first, or set CAY_BUILD", 4)
+
+
+    if os.environ.get("CAY_PROVIDER") == "docker" and not os.environ.get("CAY_DOCKER_HOST"):
+        session.dockerd = Dockerd().start()
+        os.environ["CAY_DOCKER_HOST"] = session.dockerd.host
+
+
+def pytest_sessionfinish(session):
+    if dockerd := getattr(session, "dockerd", None):
+        dockerd.stop()
 
 
 @pytest.hookimpl(hookwrapper=True)

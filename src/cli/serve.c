@@ -27,7 +27,8 @@ const struct cay_option cay_serve_table[] = {
      .help = "where to listen; port 0 picks one", .variable = "CAY_LISTEN",
      .otherwise = "127.0.0.1:3000"},
     {CAY_OPTION_STRING, "provider", AT(config.provider), .arg = "NAME",
-     .help = "what sandboxes run on", .variable = "CAY_PROVIDER", .otherwise = "native"},
+     .help = "what sandboxes run on: native or docker", .variable = "CAY_PROVIDER",
+     .otherwise = "native"},
     {CAY_OPTION_STRING, "store", AT(config.store), .arg = "NAME", .help = "where records are kept",
      .variable = "CAY_STORE", .otherwise = "sqlite"},
     {CAY_OPTION_STRING, "images", AT(config.images), .arg = "DIR",
@@ -63,7 +64,8 @@ const struct cay_option cay_serve_table[] = {
      .help = "below which sandboxes' ports have names; none that the API is called by",
      .variable = "CAY_PREVIEW_DOMAIN", .otherwise = "localhost"},
     {CAY_OPTION_STRING, "docker-host", AT(config.docker_host), .arg = "URL",
-     .help = "the Docker Engine, for that provider", .variable = "CAY_DOCKER_HOST"},
+     .help = "the Docker Engine, for that provider: unix://PATH or tcp://ADDR:PORT",
+     .variable = "CAY_DOCKER_HOST"},
     {CAY_OPTION_STRING, "egress-allow", AT(config.egress_allow), .arg = "NET[:PORT],…",
      .help = "private addresses that sandboxes may reach, where their policy allows them",
      .variable = "CAY_EGRESS_ALLOW"},
@@ -198,9 +200,8 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
                         "will not listen on %s without authentication: anyone who reaches it could "
                         "run code here; use a loopback address or --auth",
                         cfg->listen);
-    if (strcmp(cfg->provider, "native") == 0 && !root)
-        return cay_fail(err, CAY_ERR_FORBIDDEN,
-                        "the native engine needs root; try `sudo cay serve`");
+    if (strcmp(cfg->provider, "fake") != 0 && !root)
+        return cay_fail(err, CAY_ERR_FORBIDDEN, "the engine needs root; try `sudo cay serve`");
     return 0;
 }
 
@@ -232,6 +233,8 @@ static int serve(struct cay_cli *cli, struct cay_error *err)
             puts(*name);
         return 0;
     }
+    if (!o.config.docker_host)
+        o.config.docker_host = getenv("DOCKER_HOST"); /* where everybody else finds it */
     o.config.data_fd = o.config.listen_fd = o.config.admin_fd = -1;
     o.config.tls_fd = o.config.tls_news_fd = -1;
     int r = cay_serve_check(&o, geteuid() == 0, err);

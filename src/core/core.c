@@ -181,6 +181,11 @@ const char *cay_core_disk(struct cay_core *core)
     return cay_provider_disk(core->provider);
 }
 
+const char *cay_core_isolation(struct cay_core *core)
+{
+    return cay_provider_isolation(core->provider);
+}
+
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out)
 {
     struct cay_error err = {0};

@@ -52,6 +52,7 @@ struct cay_core_health {
 };
 /* How disks are limited: "btrfs", "loop-btrfs", "none". Cheap. */
 const char *cay_core_disk(struct cay_core *core);
+const char *cay_core_isolation(struct cay_core *core); /* "native", "docker" */
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out);
 
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/packet.h"
+#include "engine/opener.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -482,6 +483,8 @@ int cay_engine_run(const struct cay_config *cfg, int listen_fd)
     struct cay_error err;
     struct epoll_event events[64];
 
+    if (cfg->provider && strcmp(cfg->provider, "native") != 0)
+        return cay_opener_run(cfg, listen_fd);
     d.engine.cfg = cfg;
     d.down_client = -1;
     if (open_loop(&d, listen_fd, &err) < 0) {

@@ -25,8 +25,7 @@ void cay_engine_crash(const char *point, const char *id)
         cay_crash_point(point);
 }
 
-/* Beside the program, or where `make install` puts it. */
-static int open_program(const char *program, struct cay_error *err)
+int cay_engine_open_program(const char *program, struct cay_error *err)
 {
     static const char *const places[] = {"", "../libexec/cay/"};
     char self[PATH_MAX];
@@ -46,7 +45,7 @@ static int open_program(const char *program, struct cay_error *err)
 /* Sandboxes run it from sealed memory: no path and no file of the host is in sight in there. */
 static int load(const char *program, int *fd_out, struct cay_error *err)
 {
-    CAY_AUTO_FD int file = open_program(program, err);
+    CAY_AUTO_FD int file = cay_engine_open_program(program, err);
     if (file < 0)
         return file;
     CAY_AUTO_FD int fd = memfd_create(program, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -74,14 +73,12 @@ static int read_line(int dir, const char *path, char *out, size_t size)
     return n > 0 ? 0 : -1;
 }
 
-/* The instance tells this data directory's cgroups from those of other servers on the machine. */
-static int find_instance(struct cay_engine *e, int data_fd, struct cay_error *err)
+int cay_engine_instance(int data_fd, char out[17], struct cay_error *err)
 {
-    if (read_line(data_fd, "instance", e->instance, sizeof e->instance) == 0 &&
-        strspn(e->instance, "0123456789abcdef") == 16)
+    if (read_line(data_fd, "instance", out, 17) == 0 && strspn(out, "0123456789abcdef") == 16)
         return 0;
-    cay_id_hex(e->instance, 16);
-    return cay_path_replace(data_fd, "instance", e->instance, 16, 0644, err);
+    cay_id_hex(out, 16);
+    return cay_path_replace(data_fd, "instance", out, 16, 0644, err);
 }
 
 static int open_dirs(struct cay_engine *e, struct cay_error *err)
@@ -89,7 +86,7 @@ static int open_dirs(struct cay_engine *e, struct cay_error *err)
     CAY_AUTO_FD int data = open(e->cfg->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (data < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open %s", e->cfg->data);
-    int r = find_instance(e, data, err);
+    int r = cay_engine_instance(data, e->instance, err);
     if (r == 0)
         r = cay_path_open_dir(data, "engine", 0700, &e->engine_fd, err);
     if (r == 0)

@@ -46,6 +46,10 @@ void cay_engine_crash(const char *point, const char *id);
 #define CAY_STAGE_ROOT "root"
 #define CAY_STAGE_PROC "proc" /* the host's, for the engine itself */
 
+/* What tells this data directory's cgroups and containers from those of other servers. */
+int cay_engine_instance(int data_fd, char out[17], struct cay_error *err);
+/* A program of ours, beside this one or where `make install` puts it. */
+int cay_engine_open_program(const char *program, struct cay_error *err);
 /* Opens everything above, makes directories, the stage and the parent cgroup. */
 int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err);
 /* Runs the dispatcher until listen_fd's owner goes; returns an exit status. */

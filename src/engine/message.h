@@ -46,6 +46,13 @@ enum cay_engine_op {
     CAY_ENGINE_IMAGE_REMOVE = 52, /* `image`, the name alone */
     CAY_ENGINE_IMAGE_PRUNE = 53,  /* answer: struct cay_engine_pruned */
     CAY_ENGINE_IMAGE_EXPORT = 54, /* `image`, or the snapshot `id` as `image`; a file to write to */
+    /* Of the engine beside another provider, which makes the sandboxes; see engine/opener.c. */
+    CAY_ENGINE_DIAL = 64,     /* answer: descriptor of a connection to the Docker Engine */
+    CAY_ENGINE_PROGRAMS = 65, /* answer: descriptors of cay-init and cay-file, to read */
+    CAY_ENGINE_EXPORT =
+        66, /* answer: text of `image`, descriptor that its files come from as tar */
+    CAY_ENGINE_SETTLE = 67, /* the network of `pid`, once after each start; answer: as JOIN */
+    CAY_ENGINE_JOIN = 68,   /* answer: descriptor of a socket to cay-init, which is `pid` */
 };
 
 #define CAY_ENGINE_FDS 2 /* that a request may bring: the one above; one to tell progress to */
@@ -70,6 +77,7 @@ struct cay_engine_request {
     uint32_t drop_volume;     /* DESTROY: /workspace goes, given at create or not */
     uint32_t socket;          /* SOCKET: enum cay_socket_kind */
     struct cay_engine_layer layer; /* IMAGE_HAS, IMAGE_LAYER */
+    uint32_t pid;                  /* of a sandbox that another provider made, as the host counts */
 };
 
 struct cay_engine_reply {

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets made in a sandbox's net namespace, for the server: who holds one speaks from in there,
  * and needs no right to do so. */
-#include "base/packet.h"
+#include "engine/socket.h"
+#include "base/log.h"
 #include "engine/dispatcher.h"
 #include "engine/network.h"
+#include "init/proto.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #define BACKLOG 256 /* connections that wait for the server's next look */
 
-struct sockets {
-    int fds[CAY_PACKET_FDS];
-    int count;
-};
-
-static void close_all(struct sockets *s)
+void cay_sockets_close(struct cay_sockets *s)
 {
     for (int i = 0; i < s->count; i++)
         cay_close_fd(&s->fds[i]);
     s->count = 0;
 }
 
-static int add(struct sockets *out, int family, int type)
+static int add(struct cay_sockets *out, int family, int type)
 {
     int fd = socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0)
@@ -34,18 +33,18 @@ static int add(struct sockets *out, int family, int type)
     return fd;
 }
 
-static bool make_tcp4(struct sockets *out)
+static bool make_tcp4(struct cay_sockets *out)
 {
     return add(out, AF_INET, SOCK_STREAM) >= 0;
 }
 
-static bool make_tcp6(struct sockets *out)
+static bool make_tcp6(struct cay_sockets *out)
 {
     return add(out, AF_INET6, SOCK_STREAM) >= 0;
 }
 
 /* For both families at once, and for any address: that is what `transparent` allows. */
-static int add_catcher(struct sockets *out, int type)
+static int add_catcher(struct cay_sockets *out, int type)
 {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(CAY_NET_PORT)};
     int on = 1, off = 0;
@@ -59,24 +58,73 @@ static int add_catcher(struct sockets *out, int type)
     return fd;
 }
 
-static bool make_out(struct sockets *out)
+static bool make_out(struct cay_sockets *out)
 {
     int tcp = add_catcher(out, SOCK_STREAM);
     return tcp >= 0 && listen(tcp, BACKLOG) == 0 && add_catcher(out, SOCK_DGRAM) >= 0;
 }
 
-static bool (*const kinds[])(struct sockets *out) = {
-    [CAY_SOCKET_TCP4] = make_tcp4,
-    [CAY_SOCKET_TCP6] = make_tcp6,
-    [CAY_SOCKET_OUT] = make_out,
+/* A pid 1 that was made by somebody else waits at a name in its network, where no path leads. */
+static bool make_pid1(struct cay_sockets *out)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX, .sun_path = "\0" CAY_INIT_NAME};
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof CAY_INIT_NAME);
+    int fd = add(out, AF_UNIX, SOCK_SEQPACKET);
+    return fd >= 0 && connect(fd, (struct sockaddr *)&to, len) == 0;
+}
+
+/* As engine/berth.c sets them. Where one fails, something is refused that need not be. */
+static void set_switches(void)
+{
+    static const struct {
+        const char *path, *value;
+    } switches[] = {
+        {"/proc/sys/net/ipv6/conf/all/disable_ipv6", "0"},
+        {"/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0"},
+        {"/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"},
+        {"/proc/sys/net/ipv4/ping_group_range", "0 2147483647"},
+    };
+    for (size_t i = 0; i < CAY_COUNT(switches); i++) {
+        CAY_AUTO_FD int fd = open(switches[i].path, O_WRONLY | O_CLOEXEC);
+        if (fd >= 0)
+            (void)!write(fd, switches[i].value, strlen(switches[i].value));
+    }
+}
+
+/* Its network is made as those of our own are. */
+static bool settle(struct cay_sockets *out, bool guards)
+{
+    struct cay_error err;
+    set_switches();
+    if (cay_network_open(&err) < 0 || cay_network_catch(guards, &err) < 0)
+        cay_log_error(&err, "a sandbox has no way out to the network");
+    return make_pid1(out);
+}
+
+static bool make_guarded(struct cay_sockets *out)
+{
+    return settle(out, true);
+}
+
+static bool make_unguarded(struct cay_sockets *out)
+{
+    return settle(out, false);
+}
+
+static bool (*const kinds[])(struct cay_sockets *out) = {
+    [CAY_SOCKET_TCP4] = make_tcp4,       [CAY_SOCKET_TCP6] = make_tcp6,
+    [CAY_SOCKET_OUT] = make_out,         [CAY_SOCKET_PID1] = make_pid1,
+    [CAY_SOCKET_GUARDED] = make_guarded, [CAY_SOCKET_UNGUARDED] = make_unguarded,
 };
 
 /* The dispatcher is one thread, so nothing else of it runs while it is in there. Out again it must
  * come: an engine that cannot is of no use, and the next one is where it should be. */
-static int make_inside(pid_t pid, uint32_t kind, struct sockets *out, struct cay_error *err)
+int cay_sockets_make(pid_t pid, uint32_t kind, struct cay_sockets *out, struct cay_error *err)
 {
     static int home = -1;
     char path[32];
+    if (kind >= CAY_COUNT(kinds) || !kinds[kind])
+        return cay_fail(err, CAY_ERR_INVALID, "no kind of socket %u", kind);
     if (home < 0)
         home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
@@ -94,10 +142,7 @@ static int make_inside(pid_t pid, uint32_t kind, struct sockets *out, struct cay
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     struct cay_error err;
-    CAY_CLEANUP(close_all) struct sockets s = {0};
-    uint32_t kind = p->request.socket;
-    int r = kind >= CAY_COUNT(kinds) || !kinds[kind]
-                ? cay_fail(&err, CAY_ERR_INVALID, "no kind of socket %u", kind)
-                : make_inside(box->record.pid, kind, &s, &err);
+    CAY_CLEANUP(cay_sockets_close) struct cay_sockets s = {0};
+    int r = cay_sockets_make(box->record.pid, p->request.socket, &s, &err);
     cay_dispatcher_answer_fds(d, p, r < 0 ? &err : NULL, NULL, 0, s.fds, r < 0 ? 0 : s.count);
 }

@@ -34,6 +34,8 @@ struct cay_client {
     struct cay_wire wire;
     int interrupt_fd;
     bool reused; /* the connection has carried an answer before */
+    int (*dial)(void *arg, int *fd_out, struct cay_error *err); /* or NULL */
+    void *dial_arg;
     struct cay_reply reply;
 };
 
@@ -107,6 +109,13 @@ void cay_client_use_fd(struct cay_client *c, int fd)
     (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* only a closed one fails: seen at first use */
     c->wire.fd = fd;
     c->reused = false;
+}
+
+void cay_client_dial_by(struct cay_client *c,
+                        int (*dial)(void *arg, int *fd_out, struct cay_error *err), void *arg)
+{
+    c->dial = dial;
+    c->dial_arg = arg;
 }
 
 void cay_client_answer_done(struct cay_client_answer *answer)
@@ -214,7 +223,12 @@ static int connect_any(struct cay_client *c, int64_t until_ms, struct cay_error 
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *list = NULL;
     struct cay_error last = {0};
-    int r = getaddrinfo(c->url.host, c->url.port, &hints, &list);
+    int r = c->dial ? c->dial(c->dial_arg, &c->wire.fd, err) : 0;
+    if (c->dial) {
+        c->reused = false;
+        return r;
+    }
+    r = getaddrinfo(c->url.host, c->url.port, &hints, &list);
     if (r != 0)
         return no_server(c, gai_strerror(r), err);
     r = CAY_ERR_UNAVAILABLE;

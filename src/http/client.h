@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A blocking HTTP/1.1 client on one kept-alive connection, for our own command line. One thread.
+/* A blocking HTTP/1.1 client on one kept-alive connection, for our own command line and for
+ * providers that are asked by HTTP. One thread.
  *
  * Codes: CAY_ERR_UNAVAILABLE when there is no server ("NO_SERVER") or the connection broke
  * ("CONNECTION_LOST"), CAY_ERR_TIMEOUT when it was silent too long or the deadline passed,
@@ -59,6 +60,9 @@ void cay_client_interrupt_on(struct cay_client *c, int fd);
 int cay_client_act_for(struct cay_client *c, const char *account, struct cay_error *err);
 /* Uses this connected descriptor instead of connecting; takes it over. */
 void cay_client_use_fd(struct cay_client *c, int fd);
+/* Whenever it has to connect it asks for a connected descriptor here instead. */
+void cay_client_dial_by(struct cay_client *c,
+                        int (*dial)(void *arg, int *fd_out, struct cay_error *err), void *arg);
 int cay_client_call(struct cay_client *c, const struct cay_client_request *req,
                     struct cay_client_answer *out, struct cay_error *err);
 /* Asks for a WebSocket at path, on a connection of its own. Status 101: *wire_out is that

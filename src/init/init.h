@@ -112,6 +112,7 @@ struct cay_init {
     bool has_counts;
     struct cay_conn conns[CAY_INIT_CONNS];
     struct cay_job jobs[CAY_INIT_JOBS];
+    bool alone;    /* see alone.c */
     bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
     struct cay_file_call files[CAY_MAX_FILE_CALLS];
     _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
@@ -132,6 +133,10 @@ void cay_init_watch_for(struct cay_init *in, int fd, uint32_t events, uint64_t t
 void cay_init_unwatch(struct cay_init *in, int *fd); /* closes; another process may hold it too */
 int64_t cay_init_mono_us(void);
 int64_t cay_init_wall_ms(void);
+
+/* alone.c */
+int cay_alone_open(struct cay_init *in);
+bool cay_alone_may(const struct cay_init *in, int fd); /* who connected may ask */
 
 /* request.c */
 void cay_conn_accept(struct cay_init *in);

@@ -8,6 +8,7 @@
 #include "init/init.h"
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -139,7 +140,7 @@ static int wait_ms(const struct cay_init *in)
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left + 1;
 }
 
-/* The one argument: how large a file may become, for all but ourselves, since logs are bounded by
+/* The first argument: how large a file may become, for all but ourselves, since logs are bounded by
  * other means. Absent: unlimited. */
 int main(int argc, char **argv)
 {
@@ -147,6 +148,8 @@ int main(int argc, char **argv)
     in->file_bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : RLIM_INFINITY;
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || getpid() != 1)
         _exit(2);
+    if (argc > 2 && strcmp(argv[2], CAY_INIT_ALONE) == 0 && cay_alone_open(in) < 0)
+        _exit(5);
     set_up(in);
     if (cay_caps_become_init() < 0)
         _exit(4);

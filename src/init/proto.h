@@ -32,6 +32,12 @@
 #define CAY_INIT_OOM_FD 6
 #define CAY_INIT_PIDS_FD 7
 
+/* A cay-init that no engine began (argv[2] says so) opens these by itself: it listens at this name
+ * in its own network, and answers nobody who is inside. */
+#define CAY_INIT_ALONE "alone"
+#define CAY_INIT_NAME "cay-init"
+#define CAY_INIT_DIR "/.cay" /* where it finds cay-file */
+
 enum cay_init_op {
     CAY_INIT_PING = 1,
     CAY_INIT_EXEC = 2, /* answered when the command was exec'ed, or could not be */

@@ -43,6 +43,10 @@ void cay_conn_accept(struct cay_init *in)
         }
         return;
     }
+    if (!cay_alone_may(in, fd)) {
+        (void)close(fd);
+        return;
+    }
     struct cay_conn *c = find_slot(in);
     c->fd = fd;
     c->last = ++in->turn;

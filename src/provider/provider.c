@@ -5,6 +5,7 @@
 
 static const struct cay_provider_ops *const known[] = {
     &cay_provider_native,
+    &cay_provider_docker,
     &cay_provider_fake,
 };
 
@@ -26,6 +27,11 @@ void cay_provider_close(struct cay_provider *p)
 const char *cay_provider_name(const struct cay_provider *p)
 {
     return p->ops->name;
+}
+
+const char *cay_provider_isolation(const struct cay_provider *p)
+{
+    return p->ops->isolation ? p->ops->isolation : "native";
 }
 
 int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,

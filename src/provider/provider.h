@@ -57,6 +57,7 @@ struct cay_build_watch {
 
 struct cay_provider_ops {
     const char *name;
+    const char *isolation; /* what holds its sandboxes, as answers say it; NULL: "native" */
     /* Entries of sandboxes that ended are pushed to `events` (malloc'ed; the taker frees). */
     int (*open)(const struct cay_config *cfg, struct cay_queue *events, struct cay_provider **out,
                 struct cay_error *err);
@@ -177,6 +178,7 @@ int cay_provider_open(const char *name, const struct cay_config *cfg, struct cay
                       struct cay_provider **out, struct cay_error *err);
 void cay_provider_close(struct cay_provider *p);
 const char *cay_provider_name(const struct cay_provider *p);
+const char *cay_provider_isolation(const struct cay_provider *p);
 int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                         struct cay_error *err);
 const char *cay_provider_disk(struct cay_provider *p); /* never NULL */
@@ -242,4 +244,4 @@ int cay_provider_build(struct cay_provider *p, const char *image,
 int cay_provider_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                          struct cay_error *err);
 
-extern const struct cay_provider_ops cay_provider_native, cay_provider_fake;
+extern const struct cay_provider_ops cay_provider_native, cay_provider_docker, cay_provider_fake;

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "engine/engine.h"
 #include "engine/message.h"
+#include "supervisor/backend.h"
 #include "supervisor/certificate.h"
 #include "supervisor/house.h"
 #include <errno.h>
@@ -276,6 +277,8 @@ int cay_supervisor_run(struct cay_config *cfg)
     cay_log_init("supervisor");
     int r = open_keeper(&k, cfg, &err);
     if (r == 0)
+        r = cay_backend_claim(cfg, &err);
+    if (r == 0)
         r = cay_port_open(cfg, &err);
     if (r == 0)
         r = cay_house_admin(&k.house, cfg, &err);
@@ -330,6 +333,7 @@ int cay_supervisor_down(const char *data_dir)
     struct cay_error err;
     struct keeper k;
     struct cay_config cfg = bare_config(data_dir);
+    CAY_AUTO_ARENA struct cay_arena a = {0};
 
     cay_log_init("supervisor");
     int pid = cay_house_read_pid(data_dir, "supervisor");
@@ -348,9 +352,11 @@ int cay_supervisor_down(const char *data_dir)
             r = cay_house_open(&k.house, &cfg, DRAIN_MS + 3000, &err);
         }
     }
-    if (r == 0) {
+    if (r == 0)
+        r = cay_backend_recall(&cfg, &a, &err);
+    if (r >= 0) {
         start_engine(&k);
-        r = ask_down(&k, &err);
+        r = strcmp(cfg.provider, "native") == 0 ? ask_down(&k, &err) : cay_backend_down(&cfg, &err);
         end_child(k.engine, SIGTERM, 5000);
         cay_house_close(&k.house);
     }

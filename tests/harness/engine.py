@@ -26,7 +26,8 @@ class Request(ctypes.Structure):
                 ("memory_bytes", ctypes.c_uint64), ("disk_bytes", ctypes.c_uint64),
                 ("cpu_milli", ctypes.c_uint32), ("pids", ctypes.c_uint32), ("grace_ms", ctypes.c_uint32),
                 ("persistent", ctypes.c_uint32), ("other", ctypes.c_char * ID), ("volume", ctypes.c_char * ID),
-                ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32), ("layer", Layer)]
+                ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32), ("layer", Layer),
+                ("pid", ctypes.c_uint32)]
 
 
 class Reply(ctypes.Structure):

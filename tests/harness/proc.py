@@ -48,6 +48,13 @@ def ns_pid(pid):
     return 0
 
 
+def pid_space(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid")
+    except OSError:
+        return ""
+
+
 def children(pid):
     return [p for p in pids() if text(p, "stat").rpartition(")")[2].split()[1:2] == [str(pid)]]
 

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from pathlib import Path
 
-from harness import leaks, proc
+from harness import dockerd, leaks, proc
 from harness.client import Client
 from harness.wait import stretch, until
 
@@ -39,6 +39,8 @@ class Server:
         self.data = str(data) if data else tempfile.mkdtemp(prefix="cay-test-", dir=os.environ.get("TMPDIR", "/tmp"))
         self.args = [*args, *(["--rate-limit", rate_limit] if rate_limit else [])]
         self.env = {**os.environ, **(env or {})}
+        # Which provider, as the server itself takes it: CAY_PROVIDER, and CAY_DOCKER_HOST beside it.
+        self.docker = self.env.get("CAY_DOCKER_HOST") if self.env.get("CAY_PROVIDER") == "docker" else None
         self.log_path = tempfile.mkstemp(prefix="cay-log-")[1]
         self.process = None
         self.url = None
@@ -126,6 +128,8 @@ class Server:
                 until(lambda: not leaks.find(self.data, instance, self.namespaces_before), "nothing left", 5, 0.1)
             except AssertionError:
                 problems += leaks.find(self.data, instance, self.namespaces_before)
+            if self.docker and instance:
+                problems += [f"container {c['Names']}" for c in dockerd.containers(self.docker, instance)]
             if self.owns_data:
                 shutil.rmtree(self.data)
         finally:
@@ -165,9 +169,14 @@ class Server:
 
     def inits(self):
         """The host's pids of every sandbox's pid 1."""
+        if self.docker:
+            return dockerd.pids(self.docker, self.instance())
         return [p for p in self.sandbox_processes() if proc.ns_pid(p) == 1]
 
     def sandbox_processes(self):
+        if self.docker:
+            spaces = {os.readlink(f"/proc/{p}/ns/pid") for p in self.inits()}
+            return [p for p in proc.pids() if proc.pid_space(p) in spaces]
         return proc.in_cgroup(f"cay-{self.instance()}")
 
     def traces(self):

@@ -98,7 +98,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "dockerImage", spec->image);
     cay_jw_str(w, "image", spec->image_used);
     cay_jw_str(w, "runtime", spec->runtime);
-    cay_jw_str(w, "isolation", "native");
+    cay_jw_str(w, "isolation", cay_core_isolation(core));
     shape_start(w, spec);
     cay_jw_real(w, "cpuCores", spec->cpu_milli / 1000.0);
     cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);

@@ -101,7 +101,7 @@ static int run(struct cay_provider *p, const char *image, struct telling *t, str
     CAY_AUTO_FD int fd = -1;
     struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_BUILD};
     cay_str_copy(rq.image, sizeof rq.image, image);
-    int r = cay_native_call((struct cay_native *)p, &rq, ASK_MS, NULL, 0, NULL, &fd, err);
+    int r = cay_local_call((struct cay_local *)p, &rq, ASK_MS, NULL, 0, NULL, &fd, err);
     if (r == 0 && fd < 0)
         r = cay_fail(err, CAY_ERR_PROVIDER, "the engine tells nothing of the build");
     if (r == 0)

@@ -57,14 +57,14 @@ static int wait_for(const struct call *c, int sock, struct cay_error *err)
 }
 
 /* What the engine does is safe to ask for twice but for an export, which may be half written. */
-static int ask(struct cay_native *n, const struct call *c, void *data, size_t size,
+static int ask(struct cay_local *n, const struct call *c, void *data, size_t size,
                struct cay_error *err)
 {
     char buf[CAY_MESSAGE_MAX];
     bool once = c->rq->op == CAY_ENGINE_IMAGE_EXPORT;
     for (int tries = 0; tries < (once ? 1 : 3); tries++) {
         struct cay_engine_reply reply;
-        CAY_AUTO_FD int sock = cay_native_connect(n);
+        CAY_AUTO_FD int sock = cay_local_connect(n);
         if (sock < 0)
             return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach the engine");
         if (cay_packet_send(sock, c->rq, sizeof *c->rq, NULL, 0, c->fds, c->fd_count) < 0)
@@ -77,7 +77,7 @@ static int ask(struct cay_native *n, const struct call *c, void *data, size_t si
             continue; /* it died; the next one takes the same question */
         memcpy(&reply, buf, sizeof reply);
         if (reply.code < 0)
-            return cay_native_told(&reply, err);
+            return cay_local_told(&reply, err);
         if ((size_t)len - sizeof reply < size)
             return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
         memcpy(data, buf + sizeof reply, size);
@@ -87,7 +87,7 @@ static int ask(struct cay_native *n, const struct call *c, void *data, size_t si
 }
 
 /* With a place for the progress, if anybody wants to hear of it. */
-static int ask_long(struct cay_native *n, struct call *c, void *data, size_t size,
+static int ask_long(struct cay_local *n, struct call *c, void *data, size_t size,
                     struct cay_error *err)
 {
     CAY_AUTO_FD int progress = c->progress ? memfd_create("progress", MFD_CLOEXEC) : -1;
@@ -107,7 +107,7 @@ int cay_native_image_has(struct cay_provider *p, const char *diff_id, bool *out,
     size_t len;
     cay_str_copy(rq.layer.diff_id, sizeof rq.layer.diff_id, diff_id);
     int r =
-        cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, &has, 1, &len, NULL, err);
+        cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, &has, 1, &len, NULL, err);
     if (r == 0 && len != 1)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
     if (r == 0)
@@ -126,7 +126,7 @@ int cay_native_image_layer(struct cay_provider *p, const struct cay_layer *layer
     cay_str_copy(rq.layer.diff_id, sizeof rq.layer.diff_id, layer->diff_id);
     rq.layer.offset = layer->offset;
     rq.layer.size = layer->size;
-    int r = ask_long((struct cay_native *)p, &c, &got, sizeof got, err);
+    int r = ask_long((struct cay_local *)p, &c, &got, sizeof got, err);
     if (r == 0)
         *out = (struct cay_unpacked){got.found != 0, got.bytes, got.entries};
     return r;
@@ -140,7 +140,7 @@ int cay_native_image_put(struct cay_provider *p, const char *name, const char *t
     struct call c = {.rq = &rq, .fds = {fd}, .fd_count = 1, .wait_ms = CAY_IMAGE_CALL_MS};
     if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a memfd");
-    return ask((struct cay_native *)p, &c, NULL, 0, err);
+    return ask((struct cay_local *)p, &c, NULL, 0, err);
 }
 
 /* Records one behind the other, see message.h. */
@@ -177,16 +177,14 @@ int cay_native_image_list(struct cay_provider *p, const char *name, struct cay_a
 {
     struct cay_engine_request rq = request(CAY_ENGINE_IMAGE_LIST, name);
     CAY_AUTO_FD int fd = -1;
-    int r =
-        cay_native_call((struct cay_native *)p, &rq, CAY_IMAGE_CALL_MS, NULL, 0, NULL, &fd, err);
+    int r = cay_local_call((struct cay_local *)p, &rq, CAY_IMAGE_CALL_MS, NULL, 0, NULL, &fd, err);
     return r < 0 ? r : read_list(fd, a, out, err);
 }
 
 int cay_native_image_remove(struct cay_provider *p, const char *name, struct cay_error *err)
 {
     struct cay_engine_request rq = request(CAY_ENGINE_IMAGE_REMOVE, name);
-    return cay_native_call((struct cay_native *)p, &rq, CAY_IMAGE_CALL_MS, NULL, 0, NULL, NULL,
-                           err);
+    return cay_local_call((struct cay_local *)p, &rq, CAY_IMAGE_CALL_MS, NULL, 0, NULL, NULL, err);
 }
 
 int cay_native_image_prune(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err)
@@ -194,7 +192,7 @@ int cay_native_image_prune(struct cay_provider *p, struct cay_pruned *out, struc
     struct cay_engine_request rq = request(CAY_ENGINE_IMAGE_PRUNE, NULL);
     struct cay_engine_pruned got;
     struct call c = {.rq = &rq, .wait_ms = CAY_IMAGE_CALL_MS};
-    int r = ask((struct cay_native *)p, &c, &got, sizeof got, err);
+    int r = ask((struct cay_local *)p, &c, &got, sizeof got, err);
     if (r == 0)
         *out = (struct cay_pruned){got.bytes, got.layers};
     return r;
@@ -209,5 +207,5 @@ int cay_native_image_export(struct cay_provider *p, const char *name_or_snapshot
     struct call c = {.rq = &rq, .fds = {fd}, .fd_count = 1, .progress = progress};
     if (snapshot)
         cay_str_copy(rq.id, sizeof rq.id, name_or_snapshot);
-    return ask_long((struct cay_native *)p, &c, NULL, 0, err);
+    return ask_long((struct cay_local *)p, &c, NULL, 0, err);
 }

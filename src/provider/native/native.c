@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The provider's table, each entry a question to the engine. */
+/* The native provider: its table, each entry a question to the engine. */
 #include "provider/native/native.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,6 +16,16 @@
 #define HEALTH_MS 2000
 #define AGAIN_MS 200
 #define ROOM_MS 5000
+
+struct cay_native {
+    struct cay_local local;
+    _Atomic(const char *) disk;  /* as the engine said last; NULL: never heard */
+    _Atomic uint64_t room_bytes; /* the same */
+    _Atomic int64_t room_asked_ms;
+    struct cay_queue *events;
+    pthread_t listener;
+    int events_fd, closing; /* closing: an eventfd */
+};
 
 static struct cay_engine_request request(enum cay_engine_op op, const char *id)
 {
@@ -57,7 +67,7 @@ static bool subscribe(struct cay_native *n)
 {
     struct cay_engine_request rq = request(CAY_ENGINE_EVENTS, "");
     struct cay_engine_reply reply;
-    n->events_fd = cay_native_connect(n);
+    n->events_fd = cay_local_connect(&n->local);
     if (n->events_fd < 0)
         return false;
     return cay_packet_send(n->events_fd, &rq, sizeof rq, NULL, 0, NULL, 0) == 0 &&
@@ -72,7 +82,7 @@ static void push(struct cay_native *n, const struct cay_engine_entry *e)
     if (e)
         translate(entry, e);
     if (e)
-        cay_pid1_forget(n, entry->id);
+        cay_pid1_forget(&n->local, entry->id);
     if (!cay_queue_push(n->events, entry))
         free(entry); /* full: reconcile finds it */
 }
@@ -105,26 +115,30 @@ static void *listen_events(void *arg)
 
 /* ---- the table ---- */
 
+static int reach(struct cay_local *l, const char *id, char *data, size_t size, size_t *len_out,
+                 int *fd_out, struct cay_error *err)
+{
+    struct cay_engine_request rq = request(CAY_ENGINE_CONNECT, id);
+    return cay_local_call(l, &rq, CAY_ENGINE_CALL_MS, data, size, len_out, fd_out, err);
+}
+
 static int open_native(const struct cay_config *cfg, struct cay_queue *events,
                        struct cay_provider **out, struct cay_error *err)
 {
     struct cay_native *n = calloc(1, sizeof *n);
     if (!n)
         abort();
-    n->base.ops = &cay_provider_native;
-    n->data_fd = cfg->data_fd;
-    n->log_head_bytes = (uint64_t)(cfg->log_head_bytes ? cfg->log_head_bytes : CAY_LOG_HEAD_BYTES);
-    n->log_tail_bytes = (uint64_t)(cfg->log_tail_bytes ? cfg->log_tail_bytes : CAY_LOG_TAIL_BYTES);
+    n->local.base.ops = &cay_provider_native;
+    n->local.reach = reach;
+    cay_local_init(&n->local, cfg);
     n->events = events;
     n->events_fd = -1;
     n->closing = eventfd(0, EFD_CLOEXEC);
-    pthread_mutex_init(&n->lock, NULL);
-    cay_turns_init(&n->turns);
     if (n->closing < 0 || pthread_create(&n->listener, NULL, listen_events, n) != 0) {
         free(n);
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the native provider");
     }
-    *out = &n->base;
+    *out = &n->local.base;
     return 0;
 }
 
@@ -134,12 +148,8 @@ static void close_native(struct cay_provider *p)
     uint64_t one = 1;
     (void)!write(n->closing, &one, sizeof one);
     pthread_join(n->listener, NULL);
-    cay_pid1_forget_all(n);
-    while (n->engine_count)
-        close(n->engine[--n->engine_count]);
     cay_close_fd(&n->closing);
-    pthread_mutex_destroy(&n->lock);
-    cay_turns_done(&n->turns);
+    cay_local_done(&n->local);
     free(n);
 }
 
@@ -160,7 +170,7 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
     char data[CAY_MESSAGE_MAX];
     size_t len;
     int r =
-        cay_native_call((struct cay_native *)p, &rq, HEALTH_MS, data, sizeof data, &len, NULL, err);
+        cay_local_call((struct cay_local *)p, &rq, HEALTH_MS, data, sizeof data, &len, NULL, err);
     if (r < 0)
         return r;
     if (len < sizeof hello)
@@ -250,14 +260,14 @@ static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *i
         cay_str_copy(rq.volume, sizeof rq.volume, spec->volume ? spec->volume : "");
     }
     int64_t patience_ms = *rq.other ? CAY_ENGINE_COPY_MS : CAY_ENGINE_CALL_MS;
-    int r = cay_native_call(n, &rq, patience_ms, data, sizeof data, &len, &fd, err);
+    int r = cay_local_call(&n->local, &rq, patience_ms, data, sizeof data, &len, &fd, err);
     if (r < 0)
         return r;
     if (copied && len >= sizeof image) {
         memcpy(&image, data, sizeof image);
         *copied = translate_copied(&image.copied);
     }
-    cay_pid1_learn(n, id, data, len, fd);
+    cay_pid1_learn(&n->local, id, data, len, fd);
     return 0;
 }
 
@@ -278,8 +288,8 @@ static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct
     struct cay_native *n = (struct cay_native *)p;
     struct cay_engine_request rq = request(CAY_ENGINE_STOP, id);
     rq.grace_ms = (uint32_t)grace_ms;
-    cay_pid1_forget(n, id);
-    return cay_native_call(n, &rq, grace_ms + CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
+    cay_pid1_forget(&n->local, id);
+    return cay_local_call(&n->local, &rq, grace_ms + CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
 }
 
 static int destroy(struct cay_provider *p, const char *id, const char *volume,
@@ -291,8 +301,8 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
     struct cay_engine_request rq = request(CAY_ENGINE_DESTROY, id);
     cay_str_copy(rq.volume, sizeof rq.volume, volume ? volume : "");
     rq.drop_volume = volume && !*volume;
-    cay_pid1_forget(n, id);
-    int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, &end, sizeof end, &len, NULL, err);
+    cay_pid1_forget(&n->local, id);
+    int r = cay_local_call(&n->local, &rq, CAY_ENGINE_CALL_MS, &end, sizeof end, &len, NULL, err);
     if (r < 0)
         return r;
     *used = (struct cay_usage){0};
@@ -309,8 +319,7 @@ static int limit(struct cay_provider *p, const char *id, const struct cay_spec *
 {
     struct cay_engine_request rq = request(CAY_ENGINE_LIMIT, id);
     set_limits(&rq, spec);
-    return cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL,
-                           err);
+    return cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
 }
 
 static int socket_inside(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
@@ -318,8 +327,8 @@ static int socket_inside(struct cay_provider *p, const char *id, enum cay_socket
 {
     struct cay_engine_request rq = request(CAY_ENGINE_SOCKET, id);
     rq.socket = kind;
-    int r = cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, fd_out,
-                            err);
+    int r =
+        cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, fd_out, err);
     if (r == 0 && *fd_out < 0)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no socket");
     return r;
@@ -328,11 +337,11 @@ static int socket_inside(struct cay_provider *p, const char *id, enum cay_socket
 static int way_out(struct cay_provider *p, const char *id, struct cay_way_out *out,
                    struct cay_error *err)
 {
-    CAY_CLEANUP(cay_native_close_fds) struct cay_native_fds fds = {0};
+    CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
     struct cay_engine_request rq = request(CAY_ENGINE_SOCKET, id);
     rq.socket = CAY_SOCKET_OUT;
-    int r = cay_native_call_fds((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL,
-                                &fds, err);
+    int r = cay_local_call_fds((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fds,
+                               err);
     if (r == 0 && fds.count != 2)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no sockets");
     if (r == 0)
@@ -346,8 +355,8 @@ static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
     struct cay_engine_request rq = request(CAY_ENGINE_USAGE, id);
     struct cay_usage got;
     size_t len;
-    int r = cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, &got, sizeof got, &len,
-                            NULL, err);
+    int r = cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, &got, sizeof got, &len,
+                           NULL, err);
     if (r == 0 && len != sizeof got)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
     if (r == 0)
@@ -358,8 +367,7 @@ static int usage(struct cay_provider *p, const char *id, struct cay_usage *out,
 static int ask(struct cay_provider *p, enum cay_engine_op op, const char *id, struct cay_error *err)
 {
     struct cay_engine_request rq = request(op, id);
-    return cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL,
-                           err);
+    return cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
 }
 
 static int pause_box(struct cay_provider *p, const char *id, struct cay_error *err)
@@ -384,8 +392,8 @@ static int snapshot(struct cay_provider *p, const char *id, const char *snapshot
     struct cay_engine_copied copied;
     size_t len;
     cay_str_copy(rq.other, sizeof rq.other, snapshot_id);
-    int r = cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_COPY_MS, &copied, sizeof copied,
-                            &len, NULL, err);
+    int r = cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_COPY_MS, &copied, sizeof copied,
+                           &len, NULL, err);
     if (r == 0 && len != sizeof copied)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer is too short");
     if (r == 0)
@@ -400,8 +408,7 @@ static int ask_list(struct cay_provider *p, enum cay_engine_op op, size_t size, 
     struct cay_engine_request rq = request(op, "");
     CAY_AUTO_FD int fd = -1;
     struct stat st;
-    int r =
-        cay_native_call((struct cay_native *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fd, err);
+    int r = cay_local_call((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fd, err);
     if (r < 0)
         return r;
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -470,12 +477,12 @@ const struct cay_provider_ops cay_provider_native = {
     .drop = drop,
     .kept = kept,
     .list = list,
-    .exec = cay_native_exec,
-    .kill = cay_native_kill,
-    .input = cay_native_input,
-    .resize = cay_native_resize,
-    .file = cay_native_file,
-    .executions = cay_native_executions,
+    .exec = cay_local_exec,
+    .kill = cay_local_kill,
+    .input = cay_local_input,
+    .resize = cay_local_resize,
+    .file = cay_local_file,
+    .executions = cay_local_executions,
     .image_has = cay_native_image_has,
     .image_layer = cay_native_image_layer,
     .image_put = cay_native_image_put,

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/packet.h"
 #include "base/str.h"
-#include "provider/native/native.h"
+#include "provider/local.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -11,24 +11,24 @@
 
 #define TRIES 3
 
-int cay_native_connect(struct cay_native *n)
+int cay_local_connect(struct cay_local *n)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d/run/engine.sock", n->data_fd);
     return cay_packet_connect(path);
 }
 
-static int take(struct cay_native *n)
+static int take(struct cay_local *n)
 {
     int fd = -1;
     pthread_mutex_lock(&n->lock);
     if (n->engine_count)
         fd = n->engine[--n->engine_count];
     pthread_mutex_unlock(&n->lock);
-    return fd >= 0 ? fd : cay_native_connect(n);
+    return fd >= 0 ? fd : cay_local_connect(n);
 }
 
-static void give_back(struct cay_native *n, int *fd)
+static void give_back(struct cay_local *n, int *fd)
 {
     pthread_mutex_lock(&n->lock);
     if (n->engine_count < (int)CAY_COUNT(n->engine))
@@ -50,7 +50,7 @@ static const char *static_name(const char *name)
     return NULL;
 }
 
-int cay_native_told(const struct cay_engine_reply *reply, struct cay_error *err)
+int cay_local_told(const struct cay_engine_reply *reply, struct cay_error *err)
 {
     *err = (struct cay_error){.code = reply->code, .name = static_name(reply->name)};
     cay_str_copy(err->msg, sizeof err->msg, reply->msg);
@@ -61,7 +61,7 @@ int cay_native_told(const struct cay_engine_reply *reply, struct cay_error *err)
 enum outcome { ANSWERED, LOST, LATE };
 
 static enum outcome ask(int sock, const struct cay_engine_request *rq, int64_t until_ms, char *buf,
-                        size_t size, ssize_t *len, struct cay_native_fds *fds)
+                        size_t size, ssize_t *len, struct cay_local_fds *fds)
 {
     struct pollfd poll_fd = {.fd = sock, .events = POLLIN};
     if (cay_packet_send(sock, rq, sizeof *rq, NULL, 0, NULL, 0) < 0)
@@ -78,26 +78,26 @@ static enum outcome ask(int sock, const struct cay_engine_request *rq, int64_t u
     }
 }
 
-void cay_native_close_fds(struct cay_native_fds *fds)
+void cay_local_close_fds(struct cay_local_fds *fds)
 {
     for (int i = 0; i < fds->count; i++)
         cay_close_fd(&fds->at[i]);
     fds->count = 0;
 }
 
-int cay_native_call(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
-                    void *data, size_t size, size_t *len_out, int *fd_out, struct cay_error *err)
+int cay_local_call(struct cay_local *n, const struct cay_engine_request *rq, int64_t wait_ms,
+                   void *data, size_t size, size_t *len_out, int *fd_out, struct cay_error *err)
 {
-    CAY_CLEANUP(cay_native_close_fds) struct cay_native_fds fds = {0};
-    int r = cay_native_call_fds(n, rq, wait_ms, data, size, len_out, &fds, err);
+    CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
+    int r = cay_local_call_fds(n, rq, wait_ms, data, size, len_out, &fds, err);
     if (r == 0 && fd_out)
         *fd_out = fds.count ? cay_take_fd(&fds.at[0]) : -1;
     return r;
 }
 
-int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *rq, int64_t wait_ms,
-                        void *data, size_t size, size_t *len_out, struct cay_native_fds *fds_out,
-                        struct cay_error *err)
+int cay_local_call_fds(struct cay_local *n, const struct cay_engine_request *rq, int64_t wait_ms,
+                       void *data, size_t size, size_t *len_out, struct cay_local_fds *fds_out,
+                       struct cay_error *err)
 {
     int64_t until = cay_clock_mono_ms() + wait_ms;
     char buf[CAY_MESSAGE_MAX];
@@ -105,7 +105,7 @@ int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *r
     ssize_t len = 0;
 
     for (int i = 0; i < TRIES; i++) {
-        CAY_CLEANUP(cay_native_close_fds) struct cay_native_fds got = {0};
+        CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds got = {0};
         CAY_AUTO_FD int sock = take(n);
         if (sock < 0)
             return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot reach the engine");
@@ -118,7 +118,7 @@ int cay_native_call_fds(struct cay_native *n, const struct cay_engine_request *r
         give_back(n, &sock);
         memcpy(&reply, buf, sizeof reply);
         if (reply.code < 0)
-            return cay_native_told(&reply, err);
+            return cay_local_told(&reply, err);
         size_t rest = (size_t)len - sizeof reply;
         if (data)
             memcpy(data, buf + sizeof reply, rest < size ? rest : size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "provider/native/turns.h"
+#include "provider/turns.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "model/limits.h"

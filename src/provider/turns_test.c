@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "model/limits.h"
-#include "provider/native/turns.h"
+#include "provider/turns.h"
 #include "tests/test.h"
 
 #define ONE "sb-oneoneoneoneoneone00"

@@ -8,7 +8,7 @@
 #include "base/packet.h"
 #include "init/proto.h"
 #include "model/limits.h"
-#include "provider/native/native.h"
+#include "provider/local.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,18 +18,18 @@
 
 /* ---- what we know of each sandbox ---- */
 
-static struct cay_pid1 **slot(struct cay_native *n, const char *id)
+static struct cay_pid1 **slot(struct cay_local *n, const char *id)
 {
     unsigned h = 2166136261U;
     for (const char *at = id; *at; at++)
         h = (h ^ (unsigned char)*at) * 16777619U;
-    struct cay_pid1 **at = &n->pid1s[h % CAY_NATIVE_BUCKETS];
+    struct cay_pid1 **at = &n->pid1s[h % CAY_LOCAL_BUCKETS];
     while (*at && strcmp((*at)->id, id) != 0)
         at = &(*at)->next;
     return at;
 }
 
-static void drop_idle(struct cay_native *n, struct cay_pid1 *p)
+static void drop_idle(struct cay_local *n, struct cay_pid1 *p)
 {
     while (p->idle_count) {
         close(p->idle[--p->idle_count]);
@@ -37,7 +37,7 @@ static void drop_idle(struct cay_native *n, struct cay_pid1 *p)
     }
 }
 
-static void keep_idle(struct cay_native *n, struct cay_pid1 *p, int *fd)
+static void keep_idle(struct cay_local *n, struct cay_pid1 *p, int *fd)
 {
     if (*fd < 0 || p->idle_count == (int)CAY_COUNT(p->idle) ||
         n->idle_total >= CAY_CONNECTIONS_TO_INIT)
@@ -46,7 +46,7 @@ static void keep_idle(struct cay_native *n, struct cay_pid1 *p, int *fd)
     n->idle_total++;
 }
 
-void cay_pid1_learn(struct cay_native *n, const char *id, const void *data, size_t len, int fd)
+void cay_pid1_learn(struct cay_local *n, const char *id, const void *data, size_t len, int fd)
 {
     CAY_AUTO_FD int sock = fd;
     struct cay_engine_image head;
@@ -80,7 +80,7 @@ void cay_pid1_learn(struct cay_native *n, const char *id, const void *data, size
     pthread_mutex_unlock(&n->lock);
 }
 
-static void forget_at(struct cay_native *n, struct cay_pid1 **at)
+static void forget_at(struct cay_local *n, struct cay_pid1 **at)
 {
     struct cay_pid1 *p = *at;
     if (!p)
@@ -91,18 +91,31 @@ static void forget_at(struct cay_native *n, struct cay_pid1 **at)
     free(p);
 }
 
-void cay_pid1_forget(struct cay_native *n, const char *id)
+void cay_pid1_forget(struct cay_local *n, const char *id)
 {
     pthread_mutex_lock(&n->lock);
     forget_at(n, slot(n, id));
     pthread_mutex_unlock(&n->lock);
 }
 
-void cay_pid1_forget_all(struct cay_native *n)
+void cay_local_init(struct cay_local *l, const struct cay_config *cfg)
 {
-    for (size_t i = 0; i < CAY_NATIVE_BUCKETS; i++)
-        while (n->pid1s[i])
-            forget_at(n, &n->pid1s[i]);
+    l->data_fd = cfg->data_fd;
+    l->log_head_bytes = (uint64_t)(cfg->log_head_bytes ? cfg->log_head_bytes : CAY_LOG_HEAD_BYTES);
+    l->log_tail_bytes = (uint64_t)(cfg->log_tail_bytes ? cfg->log_tail_bytes : CAY_LOG_TAIL_BYTES);
+    pthread_mutex_init(&l->lock, NULL);
+    cay_turns_init(&l->turns);
+}
+
+void cay_local_done(struct cay_local *l)
+{
+    for (size_t i = 0; i < CAY_LOCAL_BUCKETS; i++)
+        while (l->pid1s[i])
+            forget_at(l, &l->pid1s[i]);
+    while (l->engine_count)
+        close(l->engine[--l->engine_count]);
+    pthread_mutex_destroy(&l->lock);
+    cay_turns_done(&l->turns);
 }
 
 static void copy_known(struct cay_arena *a, const struct cay_pid1 *p, struct cay_pid1 *out)
@@ -112,7 +125,7 @@ static void copy_known(struct cay_arena *a, const struct cay_pid1 *p, struct cay
     memcpy(out->strings, p->strings, p->argv_len + p->env_len);
 }
 
-static bool take_idle(struct cay_native *n, const char *id, struct cay_arena *a,
+static bool take_idle(struct cay_local *n, const char *id, struct cay_arena *a,
                       struct cay_pid1 *out, int *fd_out)
 {
     pthread_mutex_lock(&n->lock);
@@ -127,19 +140,17 @@ static bool take_idle(struct cay_native *n, const char *id, struct cay_arena *a,
     return found;
 }
 
-/* A connection and a copy of what we know; asks the engine when there is none idle. A fresh one is
+/* A connection and a copy of what we know; a fresh one when there is none idle. A fresh one is
  * used at once: put among the idle ones, others could take it first. */
-static int take(struct cay_native *n, const char *id, struct cay_arena *a, struct cay_pid1 *out,
+static int take(struct cay_local *n, const char *id, struct cay_arena *a, struct cay_pid1 *out,
                 int *fd_out, struct cay_error *err)
 {
-    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_CONNECT};
     CAY_AUTO_FD int fd = -1;
     char data[CAY_MESSAGE_MAX];
     size_t len;
     if (take_idle(n, id, a, out, fd_out))
         return 0;
-    cay_str_copy(rq.id, sizeof rq.id, id);
-    int r = cay_native_call(n, &rq, CAY_ENGINE_CALL_MS, data, sizeof data, &len, &fd, err);
+    int r = n->reach(n, id, data, sizeof data, &len, &fd, err);
     if (r < 0)
         return r;
     cay_pid1_learn(n, id, data, len, -1);
@@ -155,7 +166,7 @@ static int take(struct cay_native *n, const char *id, struct cay_arena *a, struc
     return 0;
 }
 
-static void give_back(struct cay_native *n, const char *id, int *fd)
+static void give_back(struct cay_local *n, const char *id, int *fd)
 {
     pthread_mutex_lock(&n->lock);
     struct cay_pid1 *p = *slot(n, id);
@@ -290,7 +301,7 @@ static int result_error(const struct cay_init_reply *reply, struct cay_error *er
 
 /* An idle connection may have died with a pid 1 of an earlier run: then sending fails, nothing was
  * asked, and a fresh one is taken. `fill` adds the strings once the sandbox's own are known. */
-static int call(struct cay_native *n, const char *id, struct call *c,
+static int call(struct cay_local *n, const char *id, struct call *c,
                 void (*fill)(struct call *, const struct cay_pid1 *, const void *), const void *arg,
                 void *buf, size_t size, size_t *len_out, struct cay_error *err)
 {
@@ -324,6 +335,15 @@ static int call(struct cay_native *n, const char *id, struct call *c,
         memcpy(&reply, buf, sizeof reply);
         return result_error(&reply, err);
     }
+}
+
+int cay_local_stop(struct cay_local *l, const char *id, int64_t grace_ms, struct cay_error *err)
+{
+    CAY_CLEANUP(call_done)
+    struct call c = {.head = {.op = CAY_INIT_STOP, .grace_ms = (uint32_t)grace_ms}};
+    struct cay_init_reply reply;
+    size_t len;
+    return call(l, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
 }
 
 /* ---- EXEC ---- */
@@ -381,10 +401,10 @@ static uint32_t pack_window(struct cay_window w)
     return (uint32_t)w.cols | (uint32_t)w.rows << 16;
 }
 
-int cay_native_exec(struct cay_provider *provider, const char *id, const char *exec_id,
-                    const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
+int cay_local_exec(struct cay_provider *provider, const char *id, const char *exec_id,
+                   const struct cay_exec_spec *spec, int log_fd, struct cay_error *err)
 {
-    struct cay_native *n = (struct cay_native *)provider;
+    struct cay_local *n = (struct cay_local *)provider;
     CAY_CLEANUP(call_done)
     struct call c = {.head = {.op = CAY_INIT_EXEC,
                               .grace_ms = CAY_EXEC_GRACE_MS,
@@ -413,19 +433,19 @@ int cay_native_exec(struct cay_provider *provider, const char *id, const char *e
     return call(n, id, &c, fill_exec, spec, &reply, sizeof reply, &len, err);
 }
 
-int cay_native_kill(struct cay_provider *provider, const char *id, const char *exec_id, int signal,
-                    struct cay_error *err)
+int cay_local_kill(struct cay_provider *provider, const char *id, const char *exec_id, int signal,
+                   struct cay_error *err)
 {
     CAY_CLEANUP(call_done)
     struct call c = {.head = {.op = CAY_INIT_KILL, .signal = (uint32_t)signal}};
     struct cay_init_reply reply;
     size_t len;
     cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
-    return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+    return call((struct cay_local *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
 }
 
-int cay_native_input(struct cay_provider *provider, const char *id, const char *exec_id,
-                     int input_fd, int end_fd, struct cay_error *err)
+int cay_local_input(struct cay_provider *provider, const char *id, const char *exec_id,
+                    int input_fd, int end_fd, struct cay_error *err)
 {
     CAY_CLEANUP(call_done)
     struct call c = {.head = {.op = CAY_INIT_INPUT, .flags = end_fd < 0 ? 0 : CAY_INIT_CLOSE},
@@ -434,18 +454,18 @@ int cay_native_input(struct cay_provider *provider, const char *id, const char *
     struct cay_init_reply reply;
     size_t len;
     cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
-    return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+    return call((struct cay_local *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
 }
 
-int cay_native_resize(struct cay_provider *provider, const char *id, const char *exec_id,
-                      struct cay_window window, struct cay_error *err)
+int cay_local_resize(struct cay_provider *provider, const char *id, const char *exec_id,
+                     struct cay_window window, struct cay_error *err)
 {
     CAY_CLEANUP(call_done)
     struct call c = {.head = {.op = CAY_INIT_RESIZE, .window = pack_window(window)}};
     struct cay_init_reply reply;
     size_t len;
     cay_str_copy(c.head.exec_id, sizeof c.head.exec_id, exec_id);
-    return call((struct cay_native *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
+    return call((struct cay_local *)provider, id, &c, NULL, NULL, &reply, sizeof reply, &len, err);
 }
 
 static void fill_file(struct call *c, const struct cay_pid1 *p, const void *arg)
@@ -457,9 +477,8 @@ static void fill_file(struct call *c, const struct cay_pid1 *p, const void *arg)
     c->head.argc = cay_file_encode(&rq, &c->strings);
 }
 
-int cay_native_file(struct cay_provider *provider, const char *id,
-                    const struct cay_file_request *rq, const struct cay_file_pipes *pipes,
-                    int64_t timeout_ms, struct cay_error *err)
+int cay_local_file(struct cay_provider *provider, const char *id, const struct cay_file_request *rq,
+                   const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err)
 {
     CAY_CLEANUP(call_done)
     struct call c = {.head = {.op = CAY_INIT_FILE, .timeout_ms = (uint64_t)timeout_ms},
@@ -476,7 +495,7 @@ int cay_native_file(struct cay_provider *provider, const char *id,
         c.head.flags |= CAY_INIT_HAS_END;
     }
     int r =
-        call((struct cay_native *)provider, id, &c, fill_file, rq, &reply, sizeof reply, &len, err);
+        call((struct cay_local *)provider, id, &c, fill_file, rq, &reply, sizeof reply, &len, err);
     if (r < 0 && reply.result == CAY_INIT_TOO_MANY)
         return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_FILE_OPERATIONS",
                            "at most %d operations on files at once", CAY_MAX_FILE_CALLS);
@@ -486,14 +505,14 @@ int cay_native_file(struct cay_provider *provider, const char *id,
     return r;
 }
 
-int cay_native_executions(struct cay_provider *provider, const char *id, struct cay_arena *a,
-                          struct cay_strs *out, struct cay_error *err)
+int cay_local_executions(struct cay_provider *provider, const char *id, struct cay_arena *a,
+                         struct cay_strs *out, struct cay_error *err)
 {
     CAY_CLEANUP(call_done) struct call c = {.head = {.op = CAY_INIT_LIST}};
     struct cay_init_reply reply;
     char buf[CAY_MESSAGE_MAX];
     size_t len;
-    int r = call((struct cay_native *)provider, id, &c, NULL, NULL, buf, sizeof buf, &len, err);
+    int r = call((struct cay_local *)provider, id, &c, NULL, NULL, buf, sizeof buf, &len, err);
     if (r < 0)
         return r;
     memcpy(&reply, buf, sizeof reply);

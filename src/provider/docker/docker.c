@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The provider's table: what a sandbox is, asked of the Docker Engine. What happens inside is asked
+ * of cay-init, see provider/local.h. */
+#include "provider/docker/docker.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "model/limits.h"
+#include "model/network.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+#define HEALTH_MS 5000
+#define UP_MS 10000 /* from its start until cay-init listens */
+#define UP_LOOK_MS 2
+#define API_MINOR 41
+#define USUAL_SOCKET "unix:///var/run/docker.sock"
+
+/* ---- pid 1 ---- */
+
+static uint32_t pack(const struct cay_json *list, char *data, size_t size, size_t *len)
+{
+    uint32_t count = 0;
+    for (const struct cay_json *v = list ? list->first : NULL; v; v = v->next, count++) {
+        if (v->kind != CAY_JSON_STRING || *len + v->len + 1 > size)
+            break;
+        memcpy(data + *len, v->text, v->len + 1);
+        *len += v->len + 1;
+    }
+    return count;
+}
+
+/* What executions need to know of the image, as its labels and the container's config say it. */
+static size_t pack_image(const struct cay_docker_box *box, struct cay_arena *a, char *data,
+                         size_t size)
+{
+    const struct cay_json *labels = cay_json_get(box->config, "Labels"), *argv = NULL;
+    const char *user = cay_json_get_str(labels, "cay.user", "");
+    const char *workdir = cay_json_get_str(labels, "cay.workdir", "");
+    const char *words = cay_json_get_str(labels, "cay.argv", "[]");
+    struct cay_engine_image head = {0};
+    struct cay_error ignored; /* a label that is no list: the image has no command */
+    size_t len = sizeof head;
+    bool root = !*user || strcmp(user, "root") == 0 || *user == '0';
+    cay_str_copy(head.user, sizeof head.user, root ? CAY_DEFAULT_USER : user);
+    head.user[strcspn(head.user, ":")] = 0; /* its group is the one that /etc/passwd says */
+    cay_str_copy(head.workdir, sizeof head.workdir, *workdir ? workdir : CAY_DEFAULT_WORKDIR);
+    if (cay_json_parse(a, words, strlen(words), &argv, &ignored) == 0)
+        head.argc = pack(argv, data, size, &len);
+    head.argv_len = (uint32_t)(len - sizeof head);
+    head.env_count = pack(cay_json_get(box->config, "Env"), data, size, &len);
+    head.env_len = (uint32_t)(len - sizeof head - head.argv_len);
+    memcpy(data, &head, sizeof head);
+    return len;
+}
+
+static int ask_engine(struct cay_docker *d, enum cay_engine_op op, uint32_t pid, int *fd_out,
+                      struct cay_error *err)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = op, .pid = pid};
+    int r = cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, fd_out, err);
+    if (r == 0 && *fd_out < 0)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no socket");
+    return r;
+}
+
+static int reach(struct cay_local *l, const char *id, char *data, size_t size, size_t *len_out,
+                 int *fd_out, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)l;
+    struct cay_docker_box box;
+    int r = cay_docker_running(d, &a, id, &box, err);
+    if (r == 0)
+        r = ask_engine(d, CAY_ENGINE_JOIN, box.pid, fd_out, err);
+    if (r == 0)
+        *len_out = pack_image(&box, &a, data, size);
+    return r;
+}
+
+/* Started, but cay-init has to come up: a few milliseconds. Then its network is made, before
+ * anybody else runs in there. */
+static int settle(struct cay_docker *d, const char *id, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    char data[CAY_MESSAGE_MAX];
+    struct cay_docker_box box;
+    int fd = -1;
+    int64_t until = cay_clock_mono_ms() + UP_MS;
+    int r = cay_docker_running(d, &a, id, &box, err);
+    if (r < 0)
+        return cay_wrap(err, "the container ended as soon as it was started");
+    while ((r = ask_engine(d, CAY_ENGINE_SETTLE, box.pid, &fd, err)) < 0) {
+        if (cay_clock_mono_ms() > until || r == CAY_ERR_UNAVAILABLE)
+            return cay_wrap(err, "cannot reach pid 1 of the container; the Docker Engine must be "
+                                 "on this machine, and its runtime runc or crun");
+        (void)nanosleep(&(struct timespec){.tv_nsec = UP_LOOK_MS * 1000000L}, NULL);
+    }
+    cay_pid1_learn(&d->local, id, data, pack_image(&box, &a, data, sizeof data), fd);
+    return 0;
+}
+
+/* ---- life ---- */
+
+static int run_container(struct cay_docker *d, struct cay_arena *a, const char *id,
+                         struct cay_error *err)
+{
+    cay_pid1_forget(&d->local, id);
+    int r = cay_docker_act(d, a, id, "start", NULL, err);
+    return r < 0 ? r : settle(d, id, err);
+}
+
+/* A repeated one finds the first: the name is taken, by us. */
+static int make_container(struct cay_docker *d, struct cay_arena *a, const char *id,
+                          const char *image, const struct cay_spec *spec, struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf body = {0};
+    struct cay_docker_box box;
+    char own[CAY_ID_SIZE];
+    cay_id_volume(own, id);
+    cay_docker_write_create(d, id, image, spec->volume ? spec->volume : own, spec, &body);
+    int r = cay_docker_call(d, a, "POST", cay_arena_printf(a, "/containers/create?name=cay-%s", id),
+                            &body, NULL, err);
+    if (r != CAY_ERR_CONFLICT)
+        return r;
+    r = cay_docker_inspect(d, a, id, &box, err);
+    return r < 0 ? cay_wrap(err, "the name of the container is taken") : 0;
+}
+
+static int choose_image(struct cay_docker *d, struct cay_arena *a, const char *id,
+                        const struct cay_spec *spec, const char **image, bool *temporary,
+                        struct cay_copied *copied, struct cay_error *err)
+{
+    *copied = (struct cay_copied){0};
+    if (spec->from)
+        return cay_docker_copy(d, a, spec->from, id, image, temporary, copied, err);
+    return cay_docker_fit(d, a, spec->image, image, err);
+}
+
+/* With the volume that was made with it. */
+static void undo_create(struct cay_docker *d, struct cay_arena *a, const char *id,
+                        const struct cay_spec *spec)
+{
+    struct cay_error ignored; /* the caller has the error that matters */
+    char own[CAY_ID_SIZE];
+    cay_id_volume(own, id);
+    (void)cay_docker_call(d, a, "DELETE",
+                          cay_arena_printf(a, "%s?force=true", cay_docker_name(a, id)), NULL, NULL,
+                          &ignored);
+    if (!spec->volume)
+        (void)cay_docker_drop_volume(d, a, own, &ignored);
+}
+
+static int create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                  struct cay_copied *copied, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    struct cay_error unknown;
+    const char *image = NULL;
+    bool temporary = false;
+    if (cay_docker_inspect(d, &a, id, &box, &unknown) == 0 && box.entry.running)
+        return 0;
+    int r = choose_image(d, &a, id, spec, &image, &temporary, copied, err);
+    if (r < 0)
+        return r;
+    if (spec->volume)
+        pthread_mutex_lock(&d->attaching);
+    if (spec->volume)
+        r = cay_docker_find_volume(d, &a, spec->volume, err);
+    if (r == 0)
+        r = make_container(d, &a, id, image, spec, err);
+    if (spec->volume)
+        pthread_mutex_unlock(&d->attaching);
+    if (r == 0) {
+        r = run_container(d, &a, id, err);
+        if (r < 0)
+            undo_create(d, &a, id, spec);
+    }
+    if (temporary)
+        cay_docker_drop_image(d, &a, image);
+    return r;
+}
+
+static int start(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                 struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_BUF struct cay_buf limits = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    int r = cay_docker_inspect(d, &a, id, &box, err);
+    if (r < 0 || box.entry.running)
+        return r;
+    cay_docker_write_limits(spec, &limits);
+    r = cay_docker_act(d, &a, id, "update", &limits, err);
+    return r < 0 ? r : run_container(d, &a, id, err);
+}
+
+/* Until it is down, however long that is asked to take. */
+static int wait_down(struct cay_docker *d, const char *id, int64_t wait_ms, struct cay_error *err)
+{
+    struct timespec nap = {.tv_nsec = 5000000};
+    int64_t until = cay_clock_mono_ms() + wait_ms;
+    for (;;) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        struct cay_docker_box box;
+        int r = cay_docker_inspect(d, &a, id, &box, err);
+        if (r < 0 || !box.entry.running)
+            return r;
+        if (cay_clock_mono_ms() > until)
+            return cay_fail(err, CAY_ERR_TIMEOUT, "the container did not end");
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    struct cay_error polite;
+    int r = cay_docker_inspect(d, &a, id, &box, err);
+    if (r < 0 || !box.entry.running)
+        return r;
+    if (box.entry.paused && (r = cay_docker_act(d, &a, id, "unpause", NULL, err)) < 0)
+        return r;
+    bool told = cay_local_stop(&d->local, id, grace_ms, &polite) == 0;
+    cay_pid1_forget(&d->local, id);
+    if (told && wait_down(d, id, grace_ms + 2000, &polite) == 0)
+        return 0;
+    cay_docker_note_killed(d, id);
+    r = cay_docker_act(d, &a, id, "kill", NULL, err); /* 409: it ended in the meantime */
+    return r < 0 && r != CAY_ERR_CONFLICT ? r : wait_down(d, id, CAY_ENGINE_CALL_MS, err);
+}
+
+static int destroy(struct cay_provider *p, const char *id, const char *volume,
+                   struct cay_usage *used, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    struct cay_usage last = {0};
+    struct cay_error ignored; /* what it used is nobody's condition */
+    cay_pid1_forget(&d->local, id);
+    int r = cay_docker_inspect(d, &a, id, &box, err);
+    if (r == CAY_ERR_NOT_FOUND) {
+        *used = last;
+        return 0;
+    }
+    if (r == 0 && box.entry.running)
+        (void)cay_docker_usage_of(d, &a, id, &last, &ignored);
+    if (r == 0)
+        cay_docker_note_killed(d, id);
+    if (r == 0)
+        r = cay_docker_call(d, &a, "DELETE",
+                            cay_arena_printf(&a, "%s?force=true", cay_docker_name(&a, id)), NULL,
+                            NULL, err);
+    bool gone = r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT; /* or another is at it */
+    if (r < 0 && !gone)
+        return r;
+    if (box.copied)
+        cay_docker_drop_untagged(d, &a, box.image);
+    bool keeps = volume ? *volume : box.given;
+    r = keeps ? 0 : cay_docker_drop_volume(d, &a, box.volume, err);
+    if (r == 0)
+        *used = last;
+    return r;
+}
+
+static int pause_box(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    int r = cay_docker_running(d, &a, id, &box, err);
+    return r < 0 || box.entry.paused ? r : cay_docker_act(d, &a, id, "pause", NULL, err);
+}
+
+static int resume(struct cay_provider *p, const char *id, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    int r = cay_docker_running(d, &a, id, &box, err);
+    return r < 0 || !box.entry.paused ? r : cay_docker_act(d, &a, id, "unpause", NULL, err);
+}
+
+/* ---- all of them ---- */
+
+static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
+                struct cay_error *err)
+{
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_answer answer;
+    const char *filters = cay_docker_encode(
+        a, cay_arena_printf(a, "{\"label\":[\"" CAY_DOCKER_LABEL "=%s\"]}", d->instance));
+    int r = cay_docker_call(d, a, "GET",
+                            cay_arena_printf(a, "/containers/json?all=true&filters=%s", filters),
+                            NULL, &answer, err);
+    if (r == 0 && (!answer.json || answer.json->kind != CAY_JSON_ARRAY))
+        r = cay_fail(err, CAY_ERR_PROVIDER, "Docker's answer is no list");
+    if (r < 0)
+        return r;
+    struct cay_provider_list found = {
+        cay_arena_alloc(a, (answer.json->count + 1) * sizeof *found.at), 0};
+    for (const struct cay_json *v = answer.json->first; v; v = v->next) {
+        struct cay_docker_box box;
+        const struct cay_json *labels = cay_docker_below(v, "Labels");
+        const char *id = labels ? cay_json_get_str(labels, "cay.id", "") : "";
+        if (!cay_id_is_sandbox(id))
+            continue;
+        r = cay_docker_inspect(d, a, id, &box, err);
+        if (r == CAY_ERR_NOT_FOUND)
+            continue; /* removed while we looked */
+        if (r < 0)
+            return r;
+        found.at[found.count++] = box.entry;
+    }
+    *out = found;
+    return 0;
+}
+
+/* ---- health ---- */
+
+static void add_problem(struct cay_health *out, struct cay_arena *a, const char *what,
+                        const char *why, const char *fix)
+{
+    if (!out->problems)
+        out->problems = cay_arena_alloc(a, 2 * sizeof *out->problems);
+    out->problems[out->problem_count++] =
+        (struct cay_problem){what, cay_arena_strdup(a, why), fix, true};
+}
+
+static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                  struct cay_error *err)
+{
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_answer answer = {0};
+    unsigned major = 0, minor = 0;
+    (void)err;
+    struct cay_error why = {0};
+    *out = (struct cay_health){.version = "unknown", .disk = "none"};
+    if (cay_docker_call(d, a, "GET", "/version", NULL, &answer, &why) < 0) {
+        bool old = answer.status == 400;
+        bool closed = strstr(why.cause, "denied");
+        add_problem(out, a, "docker", cay_arena_printf(a, "%s: %s", why.msg, why.cause),
+                    old      ? "install a Docker Engine with API 1.41 or newer (20.10)"
+                    : closed ? "run `cay serve` as root, or let it open Docker's socket"
+                             : "start Docker (`systemctl start docker`), or name its socket with "
+                               "--docker-host");
+        return 0;
+    }
+    out->version = cay_arena_strdup(a, cay_json_get_str(answer.json, "Version", "unknown"));
+    const char *api = cay_json_get_str(answer.json, "ApiVersion", "0.0");
+    if (sscanf(api, "%u.%u", &major, &minor) != 2 || major < 1 || (major == 1 && minor < API_MINOR))
+        add_problem(out, a, "docker", cay_arena_printf(a, "its API is %s", api),
+                    "install a Docker Engine with API 1.41 or newer (20.10)");
+    return 0;
+}
+
+/* ---- open ---- */
+
+/* The engine writes it before it answers anybody. */
+static int read_instance(struct cay_docker *d, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    char *text;
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_HELLO};
+    int r = cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
+    if (r == 0)
+        r = cay_path_read(d->local.data_fd, "instance", 64, &a, &text, NULL, err);
+    if (r == 0)
+        cay_str_copy(d->instance, sizeof d->instance, text);
+    return r;
+}
+
+/* Containers that never ran and were to be removed, of a server that was killed over it. */
+static void remove_helpers(struct cay_docker *d)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker_answer answer;
+    struct cay_error ignored; /* an Engine that is away has its say in health */
+    const char *filters = cay_docker_encode(
+        &a, cay_arena_printf(&a, "{\"name\":[\"^/" CAY_DOCKER_HELPER "%s-\"]}", d->instance));
+    if (cay_docker_call(d, &a, "GET",
+                        cay_arena_printf(&a, "/containers/json?all=true&filters=%s", filters), NULL,
+                        &answer, &ignored) < 0 ||
+        !answer.json || answer.json->kind != CAY_JSON_ARRAY)
+        return;
+    for (const struct cay_json *v = answer.json->first; v; v = v->next)
+        (void)cay_docker_call(d, &a, "DELETE",
+                              cay_arena_printf(&a, "/containers/%s?force=true&v=true",
+                                               cay_json_get_str(v, "Id", "-")),
+                              NULL, NULL, &ignored);
+}
+
+static void free_docker(struct cay_docker *d)
+{
+    cay_docker_close_idle(d);
+    cay_local_done(&d->local);
+    pthread_mutex_destroy(&d->lock);
+    pthread_mutex_destroy(&d->fitting);
+    pthread_mutex_destroy(&d->attaching);
+    cay_close_fd(&d->closing);
+    free(d->url);
+    free(d);
+}
+
+static struct cay_docker *new_docker(const struct cay_config *cfg, struct cay_queue *events)
+{
+    struct cay_docker *d = calloc(1, sizeof *d);
+    if (!d)
+        abort();
+    d->local.base.ops = &cay_provider_docker;
+    d->local.reach = reach;
+    cay_local_init(&d->local, cfg);
+    d->events = events;
+    d->closing = eventfd(0, EFD_CLOEXEC);
+    d->host = cfg->docker_host ? cfg->docker_host : USUAL_SOCKET;
+    d->dials = strncmp(d->host, "unix://", 7) == 0;
+    const char *address = strstr(d->host, "://");
+    if (asprintf(&d->url, "http://%s", d->dials ? "docker" : address ? address + 3 : d->host) < 0)
+        abort();
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->fitting, NULL);
+    pthread_mutex_init(&d->attaching, NULL);
+    return d;
+}
+
+static int open_docker(const struct cay_config *cfg, struct cay_queue *events,
+                       struct cay_provider **out, struct cay_error *err)
+{
+    struct cay_docker *d = new_docker(cfg, events);
+    int r = read_instance(d, err);
+    if (r == 0)
+        r = cay_docker_mark_tools(d, err);
+    if (r == 0)
+        remove_helpers(d);
+    if (r == 0 && pthread_create(&d->listener, NULL, cay_docker_listen, d) != 0)
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the Docker provider");
+    if (r < 0)
+        free_docker(d);
+    else
+        *out = &d->local.base;
+    return r;
+}
+
+static void close_docker(struct cay_provider *p)
+{
+    struct cay_docker *d = (struct cay_docker *)p;
+    uint64_t one = 1;
+    (void)!write(d->closing, &one, sizeof one);
+    pthread_join(d->listener, NULL);
+    free_docker(d);
+}
+
+const struct cay_provider_ops cay_provider_docker = {
+    .name = "docker",
+    .isolation = "docker",
+    .open = open_docker,
+    .close = close_docker,
+    .health = health,
+    .create = create,
+    .start = start,
+    .stop = stop,
+    .destroy = destroy,
+    .pause = pause_box,
+    .resume = resume,
+    .snapshot = cay_docker_snapshot,
+    .drop = cay_docker_drop,
+    .kept = cay_docker_kept,
+    .limit = cay_docker_limit,
+    .socket = cay_docker_socket,
+    .way_out = cay_docker_way_out,
+    .usage = cay_docker_usage,
+    .list = list,
+    .exec = cay_local_exec,
+    .kill = cay_local_kill,
+    .input = cay_local_input,
+    .resize = cay_local_resize,
+    .file = cay_local_file,
+    .executions = cay_local_executions,
+};

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Docker provider: a client of a Docker Engine, for what a container is, and of the cay-init
+ * that is pid 1 in each, for what happens inside. So an execution is the same here as anywhere: its
+ * output is written by pid 1 into the log that it was handed, and needs neither server nor Docker
+ * Engine to go on. The Engine must therefore be on this machine.
+ *
+ * Every object carries labels; only those of our own instance are ever looked at. */
+#pragma once
+#include "base/json.h"
+#include "http/client.h"
+#include "provider/local.h"
+
+#define CAY_DOCKER_API "/v1.41"
+#define CAY_DOCKER_ID_SIZE 80 /* "sha256:" and 64 digits */
+#define CAY_DOCKER_CALL_MS 60000
+#define CAY_DOCKER_LABEL "cay.instance"
+/* The names of containers that layers are made with: by label they could not be told from what is
+ * made of those layers, which has their labels too. */
+#define CAY_DOCKER_HELPER "cay-helper-"
+#define CAY_DOCKER_SNAPS "cay-snap-"             /* and the instance: the repository of snapshots */
+#define CAY_DOCKER_WORKSPACE CAY_DEFAULT_WORKDIR /* the volume's place */
+
+struct cay_docker {
+    struct cay_local local;
+    const char *host; /* as it was configured */
+    char *url;        /* for the client */
+    bool dials;       /* a socket of this machine: the engine connects */
+    char instance[17];
+    char tools[17]; /* tells versions of cay-init and cay-file apart */
+    pthread_mutex_t lock;
+    struct cay_client *idle[16];
+    int idle_count;
+    char killed[64][CAY_ID_SIZE]; /* the last that had to be killed to stop: a ring */
+    size_t killed_at;
+    pthread_mutex_t fitting;   /* one image is fitted at a time */
+    pthread_mutex_t attaching; /* a volume is taken by one */
+    struct cay_queue *events;
+    pthread_t listener;
+    int closing; /* an eventfd */
+};
+
+/* call.c: an answer of the Engine, whatever its status. */
+struct cay_docker_answer {
+    int status;
+    const struct cay_json *json; /* NULL: none */
+};
+int cay_docker_ask(struct cay_docker *d, struct cay_arena *a, const char *method, const char *path,
+                   const struct cay_buf *body, struct cay_docker_answer *out,
+                   struct cay_error *err);
+/* A status of 400 or more is an error: 404 NOT_FOUND, 409 CONFLICT, others PROVIDER. `out` may be
+ * NULL. */
+int cay_docker_call(struct cay_docker *d, struct cay_arena *a, const char *method, const char *path,
+                    const struct cay_buf *body, struct cay_docker_answer *out,
+                    struct cay_error *err);
+/* The same with a body out of a file, from its beginning, or a pipe. */
+int cay_docker_upload(struct cay_docker *d, struct cay_arena *a, const char *method,
+                      const char *path, int fd, int64_t size, struct cay_error *err);
+/* The answer's bytes to `on_data`. */
+int cay_docker_download(struct cay_docker *d, const char *path,
+                        int (*on_data)(void *arg, const char *data, size_t len,
+                                       struct cay_error *err),
+                        void *arg, struct cay_error *err);
+int cay_docker_refused(const struct cay_docker_answer *answer, struct cay_error *err);
+struct cay_client *cay_docker_take(struct cay_docker *d, struct cay_error *err);
+void cay_docker_give_back(struct cay_docker *d, struct cay_client *c);
+void cay_docker_close_idle(struct cay_docker *d);
+/* "?filters=…" of labels and others: JSON in, text for a path out. */
+const char *cay_docker_encode(struct cay_arena *a, const char *text);
+
+/* image.c: the image that a sandbox of that name is made from: the Engine's own, and one layer of
+ * ours. It is supplied, and the layer made, when they are missing. */
+int cay_docker_fit(struct cay_docker *d, struct cay_arena *a, const char *name, const char **out,
+                   struct cay_error *err);
+/* From the programs that containers get; once, at open. */
+int cay_docker_mark_tools(struct cay_docker *d, struct cay_error *err);
+/* `image` with the files of a tar laid on it, as REPO:TAG. */
+int cay_docker_add_files(struct cay_docker *d, struct cay_arena *a, const char *image, int tar_fd,
+                         int64_t size, const char *repo, const char *tag,
+                         const struct cay_buf *config, struct cay_error *err);
+
+/* spec.c: bodies of requests. */
+void cay_docker_write_create(const struct cay_docker *d, const char *id, const char *image,
+                             const char *volume, const struct cay_spec *spec, struct cay_buf *out);
+void cay_docker_write_limits(const struct cay_spec *spec, struct cay_buf *out);
+
+/* box.c: what the Engine says of one. */
+struct cay_docker_box {
+    struct cay_provider_entry entry;
+    uint32_t pid;
+    const char *volume; /* that is its /workspace */
+    bool given;         /* at create, so that it outlives the sandbox */
+    const char *image;  /* its id */
+    bool copied;        /* of a snapshot, or of a fork */
+    const struct cay_json *config;
+};
+int cay_docker_inspect(struct cay_docker *d, struct cay_arena *a, const char *id,
+                       struct cay_docker_box *out, struct cay_error *err);
+/* The same; SANDBOX_NOT_RUNNING when it is down. */
+int cay_docker_running(struct cay_docker *d, struct cay_arena *a, const char *id,
+                       struct cay_docker_box *out, struct cay_error *err);
+const char *cay_docker_name(struct cay_arena *a, const char *id); /* "/containers/cay-ID" */
+/* POST to it: start, kill, pause… */
+int cay_docker_act(struct cay_docker *d, struct cay_arena *a, const char *id, const char *verb,
+                   const struct cay_buf *body, struct cay_error *err);
+/* Its end will be ours. */
+void cay_docker_note_killed(struct cay_docker *d, const char *id);
+int cay_docker_usage_of(struct cay_docker *d, struct cay_arena *a, const char *id,
+                        struct cay_usage *out, struct cay_error *err);
+const struct cay_json *cay_docker_below(const struct cay_json *at, const char *key); /* or NULL */
+int cay_docker_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
+                     struct cay_error *err);
+int cay_docker_limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
+                     struct cay_error *err);
+int cay_docker_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
+                      int *fd_out, struct cay_error *err);
+int cay_docker_way_out(struct cay_provider *p, const char *id, struct cay_way_out *out,
+                       struct cay_error *err);
+
+/* kept.c */
+int cay_docker_snapshot(struct cay_provider *p, const char *id, const char *snapshot_id,
+                        struct cay_copied *out, struct cay_error *err);
+int cay_docker_drop(struct cay_provider *p, const char *kept_id, struct cay_error *err);
+int cay_docker_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                    struct cay_error *err);
+/* What a new sandbox begins with: an image made of spec->from. `temporary_out`: it is to be dropped
+ * when the sandbox is there. */
+int cay_docker_copy(struct cay_docker *d, struct cay_arena *a, const char *from, const char *id,
+                    const char **image_out, bool *temporary_out, struct cay_copied *copied,
+                    struct cay_error *err);
+void cay_docker_drop_image(struct cay_docker *d, struct cay_arena *a, const char *image);
+/* One that has no name any more goes with the last sandbox that was made from it. */
+void cay_docker_drop_untagged(struct cay_docker *d, struct cay_arena *a, const char *image_id);
+/* CAY_ERR_NOT_FOUND "VOLUME_NOT_FOUND", CAY_ERR_CONFLICT "VOLUME_IN_USE". */
+int cay_docker_find_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,
+                           struct cay_error *err);
+int cay_docker_drop_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,
+                           struct cay_error *err);
+
+/* events.c: a thread's function. */
+void *cay_docker_listen(void *docker);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hears of containers that end. While the Engine could not be heard something may have happened: an
+ * entry without an id says so. */
+#include "base/buf.h"
+#include "model/limits.h"
+#include "provider/docker/docker.h"
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AGAIN_MS 500
+#define FOREVER_MS (365 * INT64_C(86400000))
+#define LINE_MAX_BYTES (1u << 20)
+
+struct ear {
+    struct cay_docker *d;
+    struct cay_buf line;
+};
+
+static void push(struct cay_docker *d, const struct cay_provider_entry *e)
+{
+    struct cay_provider_entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        abort();
+    if (e)
+        *entry = *e;
+    if (!cay_queue_push(d->events, entry))
+        free(entry); /* full: reconcile finds it */
+}
+
+static void died(struct cay_docker *d, const char *line, size_t len)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error err;
+    const struct cay_json *event;
+    struct cay_docker_box box;
+    if (cay_json_parse(&a, line, len, &event, &err) < 0)
+        return;
+    const struct cay_json *actor = cay_json_get(event, "Actor");
+    const struct cay_json *labels = actor ? cay_json_get(actor, "Attributes") : NULL;
+    const char *id = labels ? cay_json_get_str(labels, "cay.id", "") : "";
+    if (!cay_id_is_sandbox(id))
+        return;
+    cay_pid1_forget(&d->local, id);
+    if (cay_docker_inspect(d, &a, id, &box, &err) == 0 && !box.entry.running)
+        push(d, &box.entry);
+    else
+        push(d, NULL); /* gone already, or up again: whoever wants to know looks */
+}
+
+static int on_data(void *arg, const char *data, size_t len, struct cay_error *err)
+{
+    struct ear *ear = arg;
+    if (ear->line.len + len > LINE_MAX_BYTES)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "an event without an end");
+    cay_buf_add(&ear->line, data, len);
+    for (;;) {
+        const char *end = ear->line.len ? memchr(ear->line.data, '\n', ear->line.len) : NULL;
+        if (!end)
+            return 0;
+        size_t line = (size_t)(end - ear->line.data);
+        died(ear->d, ear->line.data, line);
+        cay_buf_drop(&ear->line, line + 1);
+    }
+}
+
+static bool closing(struct cay_docker *d, int64_t wait_ms)
+{
+    struct pollfd fd = {.fd = d->closing, .events = POLLIN};
+    return poll(&fd, 1, (int)wait_ms) > 0;
+}
+
+void *cay_docker_listen(void *docker)
+{
+    struct cay_docker *d = docker;
+    for (bool first = true; !closing(d, first ? 0 : AGAIN_MS); first = false) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        CAY_AUTO_ANSWER struct cay_client_answer answer = {0};
+        struct cay_error err;
+        struct ear ear = {.d = d};
+        const char *filters =
+            cay_docker_encode(&a, cay_arena_printf(&a,
+                                                   "{\"type\":[\"container\"],\"event\":[\"die\"],"
+                                                   "\"label\":[\"" CAY_DOCKER_LABEL "=%s\"]}",
+                                                   d->instance));
+        struct cay_client_request rq = {
+            .method = "GET",
+            .path = cay_arena_printf(&a, CAY_DOCKER_API "/events?filters=%s", filters),
+            .on_data = on_data,
+            .arg = &ear,
+            .idle_ms = FOREVER_MS};
+        struct cay_client *c = cay_docker_take(d, &err);
+        if (!c)
+            continue;
+        if (!first)
+            push(d, NULL);
+        cay_client_interrupt_on(c, d->closing);
+        (void)cay_client_call(c, &rq, &answer, &err); /* however it ended, it is begun anew */
+        cay_client_free(c);
+        cay_buf_done(&ear.line);
+    }
+    return NULL;
+}

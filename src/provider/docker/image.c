@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images, as sandboxes need them.
+ *
+ * A container begins with cay-init and its user, which no image has. So each image gets one layer
+ * more, once, under a name made of its id: the programs, the user, the working directory. Its
+ * labels say what the image itself wanted to run, since entry point and user become ours. */
+#include "base/buf.h"
+#include "base/id.h"
+#include "base/sha256.h"
+#include "file/tar.h"
+#include "init/proto.h"
+#include "model/limits.h"
+#include "provider/docker/docker.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define FIT_REPO "cay-fit"
+#define FIT_VERSION "1" /* raised when what the layer holds changes */
+#define USER_ID 1000
+#define PROGRAM_MAX (16u << 20)
+#define ACCOUNTS_MAX (256u << 10) /* of /etc/passwd */
+
+static const struct cay_json *list_of(const struct cay_json *config, const char *key)
+{
+    const struct cay_json *v = cay_json_get(config, key);
+    return v && v->kind == CAY_JSON_ARRAY ? v : NULL;
+}
+
+/* ---- the programs ---- */
+
+static int ask_programs(struct cay_docker *d, struct cay_local_fds *out, struct cay_error *err)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_PROGRAMS};
+    int r = cay_local_call_fds(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, out, err);
+    if (r == 0 && out->count != 2)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no programs");
+    return r;
+}
+
+static int read_program(int fd, struct cay_buf *out, struct cay_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0 || st.st_size > (off_t)PROGRAM_MAX)
+        return cay_fail(err, CAY_ERR_PROVIDER, "cannot read a program of ours");
+    char *at = cay_buf_room(out, (size_t)st.st_size);
+    if (pread(fd, at, (size_t)st.st_size, 0) != st.st_size)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read a program of ours");
+    out->len += (size_t)st.st_size;
+    return 0;
+}
+
+int cay_docker_mark_tools(struct cay_docker *d, struct cay_error *err)
+{
+    CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
+    CAY_AUTO_BUF struct cay_buf both = {0};
+    struct cay_sha256 sha;
+    uint8_t digest[32];
+    int r = ask_programs(d, &fds, err);
+    for (int i = 0; r == 0 && i < fds.count; i++)
+        r = read_program(fds.at[i], &both, err);
+    if (r < 0)
+        return r;
+    cay_sha256_init(&sha);
+    cay_sha256_add(&sha, both.data, both.len);
+    cay_sha256_done(&sha, digest);
+    for (size_t i = 0; i < 8; i++)
+        (void)snprintf(d->tools + 2 * i, 3, "%02x", digest[i]);
+    return 0;
+}
+
+/* ---- a layer ---- */
+
+static void add_file(struct cay_buf *tar, const char *path, uint32_t mode, uint32_t owner,
+                     const char *data, size_t len)
+{
+    struct cay_tar_entry *e = calloc(1, sizeof *e);
+    if (!e)
+        abort();
+    e->type = data ? CAY_TAR_FILE : CAY_TAR_DIR;
+    cay_str_copy(e->path, sizeof e->path, path);
+    e->size = len;
+    e->mode = mode;
+    e->uid = e->gid = owner;
+    cay_tar_write(e, tar);
+    free(e);
+    if (!len)
+        return;
+    cay_buf_add(tar, data, len);
+    size_t pad = (CAY_TAR_BLOCK - len % CAY_TAR_BLOCK) % CAY_TAR_BLOCK;
+    memset(cay_buf_room(tar, pad + 1), 0, pad);
+    tar->len += pad;
+}
+
+struct reading {
+    struct cay_buf tar;
+    size_t at;
+};
+
+static int collect(void *arg, const char *data, size_t len, struct cay_error *err)
+{
+    struct reading *r = arg;
+    if (r->tar.len + len > ACCOUNTS_MAX + 8 * CAY_TAR_BLOCK)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "an image's list of users is too large");
+    cay_buf_add(&r->tar, data, len);
+    return 0;
+}
+
+static bool get(void *arg, void *data, size_t len)
+{
+    struct reading *r = arg;
+    if (r->tar.len - r->at < len)
+        return false;
+    memcpy(data, r->tar.data + r->at, len);
+    r->at += len;
+    return true;
+}
+
+/* A file of a container as text; missing is empty. */
+static int read_text(struct cay_docker *d, struct cay_arena *a, const char *container,
+                     const char *path, const char **out, struct cay_error *err)
+{
+    struct reading reading = {0};
+    CAY_AUTO_FREE struct cay_tar_entry *e = calloc(1, sizeof *e);
+    struct cay_tar tar = {.get = get, .arg = &reading};
+    if (!e)
+        abort();
+    *out = "";
+    int r = cay_docker_download(
+        d, cay_arena_printf(a, "/containers/%s/archive?path=%s", container, path), collect,
+        &reading, err);
+    if (r == 0 && cay_tar_next(&tar, e) == 1 && e->type == CAY_TAR_FILE &&
+        e->size <= ACCOUNTS_MAX) {
+        char *text = cay_arena_alloc(a, (size_t)e->size + 1);
+        if (cay_tar_read(&tar, text, (size_t)e->size))
+            *out = text;
+    }
+    cay_buf_done(&reading.tar);
+    return r == CAY_ERR_NOT_FOUND ? 0 : r;
+}
+
+static bool has_line(const char *text, const char *start)
+{
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The image's own, with a line for the user. */
+static void add_accounts(struct cay_arena *a, struct cay_buf *tar, const char *path,
+                         const char *own, const char *without, const char *line)
+{
+    const char *text = *own ? own : without;
+    bool ends = text[strlen(text) - 1] == '\n';
+    if (!has_line(text, "user:"))
+        text = cay_arena_printf(a, "%s%s%s", text, ends ? "" : "\n", line);
+    add_file(tar, path, 0644, 0, text, strlen(text));
+}
+
+static int build_layer(struct cay_docker *d, struct cay_arena *a, const char *passwd,
+                       const char *group, struct cay_buf *tar, struct cay_error *err)
+{
+    CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
+    static const char *const paths[] = {".cay/cay-init", ".cay/cay-file"};
+    int r = ask_programs(d, &fds, err);
+    add_file(tar, "etc", 0755, 0, NULL, 0);
+    add_accounts(a, tar, "etc/passwd", passwd, "root:x:0:0:root:/root:/bin/sh\n",
+                 "user:x:1000:1000::/home/user:/bin/sh\n");
+    add_accounts(a, tar, "etc/group", group, "root:x:0:\n", "user:x:1000:\n");
+    add_file(tar, "home", 0755, 0, NULL, 0);
+    add_file(tar, "home/user", 0755, USER_ID, NULL, 0);
+    add_file(tar, "tmp", 01777, 0, NULL, 0);
+    add_file(tar, "workspace", 0755, USER_ID, NULL, 0);
+    add_file(tar, ".cay", 0755, 0, NULL, 0);
+    for (int i = 0; r == 0 && i < fds.count; i++) {
+        CAY_AUTO_BUF struct cay_buf program = {0};
+        r = read_program(fds.at[i], &program, err);
+        if (r == 0)
+            add_file(tar, paths[i], 0755, 0, program.data, program.len);
+    }
+    memset(cay_buf_room(tar, (size_t)2 * CAY_TAR_BLOCK), 0, (size_t)2 * CAY_TAR_BLOCK);
+    tar->len += (size_t)2 * CAY_TAR_BLOCK;
+    return r;
+}
+
+static int to_memory(const struct cay_buf *data, int *fd_out, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = memfd_create("layer", MFD_CLOEXEC);
+    for (size_t done = 0; fd >= 0 && done < data->len;) {
+        ssize_t n = write(fd, data->data + done, data->len - done);
+        if (n <= 0)
+            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a layer in memory");
+        done += (size_t)n;
+    }
+    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a layer in memory");
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+/* ---- helpers: containers that never run ---- */
+
+struct helper {
+    struct cay_docker *d;
+    const char *id; /* NULL: none */
+};
+
+static void remove_helper(struct helper *h)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error ignored; /* one that stays is removed at the next open */
+    if (h->id)
+        (void)cay_docker_call(h->d, &a, "DELETE",
+                              cay_arena_printf(&a, "/containers/%s?force=true&v=true", h->id), NULL,
+                              NULL, &ignored);
+}
+
+static int make_helper(struct cay_docker *d, struct cay_arena *a, const char *image,
+                       struct helper *out, struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf body = {0};
+    struct cay_json_writer w = {.buf = &body};
+    struct cay_docker_answer answer;
+    char mark[17];
+    cay_id_hex(mark, 16);
+    cay_jw_object(&w, NULL);
+    cay_jw_str(&w, "Image", image);
+    cay_jw_array(&w, "Entrypoint");
+    cay_jw_str(&w, NULL, CAY_INIT_DIR "/cay-init");
+    cay_jw_array_end(&w);
+    cay_jw_object(&w, "Labels"); /* those that the image of a snapshot has are not its own */
+    cay_jw_str(&w, CAY_DOCKER_LABEL, "");
+    cay_jw_str(&w, "cay.id", "");
+    cay_jw_object_end(&w);
+    cay_jw_bool(&w, "NetworkDisabled", true);
+    cay_jw_object_end(&w);
+    const char *path = cay_arena_printf(a, "/containers/create?name=" CAY_DOCKER_HELPER "%s-%s",
+                                        d->instance, mark);
+    int r = cay_docker_call(d, a, "POST", path, &body, &answer, err);
+    if (r < 0)
+        return r;
+    *out = (struct helper){d, answer.json ? cay_json_get_str(answer.json, "Id", NULL) : NULL};
+    return out->id ? 0 : cay_fail(err, CAY_ERR_PROVIDER, "Docker's answer names no container");
+}
+
+static int finish(struct cay_docker *d, struct cay_arena *a, const struct helper *h, int tar_fd,
+                  int64_t size, const char *repo, const char *tag, const struct cay_buf *config,
+                  struct cay_error *err)
+{
+    const char *put = cay_arena_printf(a, "/containers/%s/archive?path=%%2F", h->id);
+    int r = cay_docker_upload(d, a, "PUT", put, tar_fd, size, err);
+    if (r < 0)
+        return r;
+    return cay_docker_call(
+        d, a, "POST",
+        cay_arena_printf(a, "/commit?container=%s&repo=%s&tag=%s&pause=false", h->id, repo, tag),
+        config, NULL, err);
+}
+
+int cay_docker_add_files(struct cay_docker *d, struct cay_arena *a, const char *image, int tar_fd,
+                         int64_t size, const char *repo, const char *tag,
+                         const struct cay_buf *config, struct cay_error *err)
+{
+    CAY_CLEANUP(remove_helper) struct helper h = {0};
+    int r = make_helper(d, a, image, &h, err);
+    return r < 0 ? r : finish(d, a, &h, tar_fd, size, repo, tag, config, err);
+}
+
+/* ---- fitting ---- */
+
+/* What the image itself said, for executions. */
+static void write_config(const struct cay_json *config, struct cay_buf *out)
+{
+    CAY_AUTO_BUF struct cay_buf argv = {0};
+    struct cay_json_writer list = {.buf = &argv}, w = {.buf = out};
+    static const char *const keys[] = {"Entrypoint", "Cmd"};
+    cay_jw_array(&list, NULL);
+    for (size_t i = 0; i < CAY_COUNT(keys); i++) {
+        const struct cay_json *words = list_of(config, keys[i]);
+        for (const struct cay_json *v = words ? words->first : NULL; v; v = v->next)
+            if (v->kind == CAY_JSON_STRING)
+                cay_jw_str(&list, NULL, v->text);
+    }
+    cay_jw_array_end(&list);
+    cay_buf_addc(&argv, 0);
+    cay_jw_object(&w, NULL);
+    cay_jw_object(&w, "Labels");
+    cay_jw_str(&w, "cay.user", cay_json_get_str(config, "User", ""));
+    cay_jw_str(&w, "cay.workdir", cay_json_get_str(config, "WorkingDir", ""));
+    cay_jw_str(&w, "cay.argv", argv.data);
+    cay_jw_object_end(&w);
+    cay_jw_object_end(&w);
+}
+
+static int make_fit(struct cay_docker *d, struct cay_arena *a, const struct cay_json *image,
+                    const char *tag, struct cay_error *err)
+{
+    CAY_CLEANUP(remove_helper) struct helper h = {0};
+    CAY_AUTO_BUF struct cay_buf tar = {0}, body = {0};
+    CAY_AUTO_FD int fd = -1;
+    const char *passwd = "", *group = "";
+    const struct cay_json *config = cay_json_get(image, "Config");
+    if (!config || config->kind != CAY_JSON_OBJECT)
+        return cay_fail(err, CAY_ERR_PROVIDER, "an image without a config");
+    int r = make_helper(d, a, cay_json_get_str(image, "Id", ""), &h, err);
+    if (r == 0)
+        r = read_text(d, a, h.id, "/etc/passwd", &passwd, err);
+    if (r == 0)
+        r = read_text(d, a, h.id, "/etc/group", &group, err);
+    if (r == 0)
+        r = build_layer(d, a, passwd, group, &tar, err);
+    if (r == 0)
+        r = to_memory(&tar, &fd, err);
+    write_config(config, &body);
+    return r < 0 ? r : finish(d, a, &h, fd, (int64_t)tar.len, FIT_REPO, tag, &body, err);
+}
+
+/* ---- supply ---- */
+
+static void add_change(struct cay_arena *a, struct cay_buf *path, const char *change)
+{
+    cay_buf_adds(path, "&changes=");
+    cay_buf_adds(path, cay_docker_encode(a, change));
+}
+
+static void quote(struct cay_buf *out, const char *text)
+{
+    struct cay_json_writer w = {.buf = out};
+    cay_jw_str(&w, NULL, text);
+}
+
+/* The settings that our image store keeps beside the layers, as Docker's import takes them. */
+static void add_settings(struct cay_arena *a, char *text, struct cay_buf *path)
+{
+    CAY_AUTO_BUF struct cay_buf entry = {0}, cmd = {0};
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        CAY_AUTO_BUF struct cay_buf change = {0};
+        char *value = strchr(line, '=');
+        if (!value || !value[1])
+            continue;
+        *value++ = 0;
+        if (strcmp(line, "user") == 0)
+            cay_buf_addf(&change, "USER %s", value);
+        else if (strcmp(line, "workdir") == 0)
+            cay_buf_addf(&change, "WORKDIR %s", value);
+        else if (strcmp(line, "env") == 0 && strchr(value, '=')) {
+            cay_buf_addf(&change, "ENV %.*s=", (int)strcspn(value, "="), value);
+            quote(&change, strchr(value, '=') + 1);
+        } else if (strcmp(line, "entrypoint") == 0 || strcmp(line, "cmd") == 0) {
+            struct cay_buf *list = *line == 'e' ? &entry : &cmd;
+            cay_buf_adds(list, list->len ? "," : *line == 'e' ? "ENTRYPOINT [" : "CMD [");
+            quote(list, value);
+        }
+        if (change.len)
+            add_change(a, path, cay_arena_strndup(a, change.data, change.len));
+    }
+    if (entry.len)
+        add_change(a, path, cay_arena_printf(a, "%.*s]", (int)entry.len, entry.data));
+    if (cmd.len)
+        add_change(a, path, cay_arena_printf(a, "%.*s]", (int)cmd.len, cmd.data));
+}
+
+/* "repo:tag"; a colon before the last slash is a port. */
+static void split_name(struct cay_arena *a, const char *name, const char **repo, const char **tag)
+{
+    const char *colon = strrchr(name, ':');
+    bool has_tag = colon && !strchr(colon, '/');
+    *repo = has_tag ? cay_arena_strndup(a, name, (size_t)(colon - name)) : name;
+    *tag = has_tag ? colon + 1 : "latest";
+}
+
+static int load(struct cay_docker *d, struct cay_arena *a, const char *name, struct cay_error *err)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_EXPORT};
+    CAY_AUTO_BUF struct cay_buf path = {0};
+    CAY_AUTO_FD int fd = -1;
+    char text[CAY_MESSAGE_MAX] = "";
+    size_t len = 0;
+    const char *repo, *tag;
+    cay_str_copy(rq.image, sizeof rq.image, name);
+    int r =
+        cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, text, sizeof text - 1, &len, &fd, err);
+    if (r < 0)
+        return r;
+    text[len] = 0;
+    split_name(a, name, &repo, &tag);
+    cay_buf_addf(&path, "/images/create?fromSrc=-&repo=%s", cay_docker_encode(a, repo));
+    cay_buf_addf(&path, "&tag=%s", cay_docker_encode(a, tag));
+    add_settings(a, text, &path);
+    cay_buf_addc(&path, 0);
+    return cay_docker_upload(d, a, "POST", path.data, fd, -1, err);
+}
+
+static int inspect(struct cay_docker *d, struct cay_arena *a, const char *name,
+                   const struct cay_json **out, struct cay_error *err)
+{
+    struct cay_docker_answer answer;
+    int r = cay_docker_call(d, a, "GET",
+                            cay_arena_printf(a, "/images/%s/json", cay_docker_encode(a, name)),
+                            NULL, &answer, err);
+    if (r == 0 && (!answer.json || answer.json->kind != CAY_JSON_OBJECT))
+        return cay_fail(err, CAY_ERR_PROVIDER, "Docker's answer is no image");
+    if (r == 0)
+        *out = answer.json;
+    return r;
+}
+
+/* From our own store; the Engine asks no registry by itself. */
+static int supply(struct cay_docker *d, struct cay_arena *a, const char *name,
+                  const struct cay_json **out, struct cay_error *err)
+{
+    int r = inspect(d, a, name, out, err);
+    if (r != CAY_ERR_NOT_FOUND)
+        return r;
+    r = load(d, a, name, err);
+    if (r == 0)
+        r = inspect(d, a, name, out, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_fail_as(err, r, "IMAGE_NOT_FOUND",
+                           "image not found: %s; neither Docker nor our image store has it", name);
+    return r;
+}
+
+int cay_docker_fit(struct cay_docker *d, struct cay_arena *a, const char *name, const char **out,
+                   struct cay_error *err)
+{
+    const struct cay_json *image, *fit;
+    int r = inspect(d, a, name, &image, err);
+    if (r == CAY_ERR_NOT_FOUND) {
+        pthread_mutex_lock(&d->fitting); /* nobody loads what another is loading */
+        r = supply(d, a, name, &image, err);
+        pthread_mutex_unlock(&d->fitting);
+    }
+    if (r < 0)
+        return r;
+    const char *id = cay_json_get_str(image, "Id", "");
+    const char *digits = strchr(id, ':') ? strchr(id, ':') + 1 : id;
+    const char *tag = cay_arena_printf(a, "%.24s-%s-" FIT_VERSION, digits, d->tools);
+    *out = cay_arena_printf(a, FIT_REPO ":%s", tag);
+    r = inspect(d, a, *out, &fit, err);
+    if (r != CAY_ERR_NOT_FOUND)
+        return r;
+    pthread_mutex_lock(&d->fitting);
+    r = inspect(d, a, *out, &fit, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        r = make_fit(d, a, image, tag, err);
+    pthread_mutex_unlock(&d->fitting);
+    return r < 0 ? cay_wrap(err, "cannot fit the image %s", name) : 0;
+}
