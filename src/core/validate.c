@@ -169,10 +169,11 @@ static int check_argv(const struct cay_strs *argv, const char *field, struct cay
     return 0;
 }
 
+/* A scope may stand before it, as in @scope/name. */
 static int check_image(const char *image, struct cay_error *err)
 {
-    if (!image || !image[0] || strlen(image) > CAY_MAX_IMAGE_NAME || !all_of(image, "./:@_-") ||
-        !isalnum((unsigned char)image[0]))
+    if (!image || strlen(image) > CAY_MAX_IMAGE_NAME || !all_of(image, "./:@_-") ||
+        !isalnum((unsigned char)image[image[0] == '@']))
         return cay_fail_field(err, "dockerImage", "this cannot be the name of an image");
     return 0;
 }
