@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Previews through a real HTTP server, on the fakes: nobody is inside a fake, so a service of this
  * process stands in for the sandbox's. */
+#include "api/visits.h"
 #include "tests/api/api.h"
 
 struct service {
@@ -134,6 +135,33 @@ TEST(preview_cuts_what_is_cut)
         CHECK_EQ(halves[i], status_of(answer), 200);
         CHECK("without an end", !strstr(answer, "0\r\n\r\n") && strstr(answer, "abc"));
     }
+    service_close(&v);
+    api_close(&api);
+}
+
+TEST(preview_has_room_for_so_many)
+{
+    struct api api;
+    struct service v;
+    char host[128];
+    api_open(&api, 0);
+    service_open(&v);
+    v.says = OK "Content-Length: 1\r\n\r\na";
+    v.cut = SIZE_MAX;
+    struct cay_sandbox sb = fixture_create(&api.f, "box", false);
+    const char *expose = cay_arena_printf(&api.f.a, "{\"port\":%u}", v.port);
+    CHECK_EQ("expose", status_of(ask(&api, "POST /api/v1/sandbox/box/ports", NULL, expose)), 201);
+    snprintf(host, sizeof host, "Host: %u-%s.localhost:%u\r\n", v.port, sb.id, api.port);
+    int others = 0;
+    while (cay_visit_enter(sb.id))
+        others++;
+    const char *full = ask(&api, "GET /", host, NULL);
+    CHECK_EQ("beside too many", status_of(full), 429);
+    CHECK("and it says so", strstr(full, "TOO_MANY_VISITS"));
+    cay_visit_leave(sb.id);
+    CHECK_EQ("one has left", status_of(ask(&api, "GET /", host, NULL)), 200);
+    while (--others > 0)
+        cay_visit_leave(sb.id);
     service_close(&v);
     api_close(&api);
 }
