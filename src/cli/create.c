@@ -4,6 +4,7 @@
 #include "cli/network.h"
 #include "cli/output.h"
 #include <stdio.h>
+#include <string.h>
 
 static void add_optional(struct cay_json_writer *w, const char *key, const char *value)
 {
@@ -27,6 +28,26 @@ static void add_collections(struct cay_json_writer *w, const struct cay_create_o
     }
 }
 
+/* URL or URL@REVISION; what is named like an archive is one. */
+static void add_source(struct cay_json_writer *w, const char *text)
+{
+    static const char *const archives[] = {".tar",    ".tgz",     ".tar.gz",
+                                           ".tar.xz", ".tar.bz2", ".tar.zst"};
+    const char *slash = strrchr(text, '/'), *at = slash ? strchr(slash, '@') : NULL;
+    bool tarball = false;
+    for (size_t i = 0; i < CAY_COUNT(archives); i++)
+        tarball |= cay_str_ends(text, archives[i]);
+    cay_jw_object(w, "source");
+    cay_jw_str(w, "type", tarball ? "tarball" : "git");
+    if (at && !tarball) {
+        cay_jw_strn(w, "url", text, (size_t)(at - text));
+        cay_jw_str(w, "revision", at + 1);
+    } else {
+        cay_jw_str(w, "url", text);
+    }
+    cay_jw_object_end(w);
+}
+
 int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const char *name,
                int64_t timeout_ms, const struct cay_json **out, struct cay_error *err)
 {
@@ -45,6 +66,8 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
         cay_jw_str(&w, "type", "snapshot");
         cay_jw_str(&w, "id", o->from);
         cay_jw_object_end(&w);
+    } else if (o->source) {
+        add_source(&w, o->source);
     }
     if (o->cpus > 0)
         cay_jw_real(&w, "cpuCores", o->cpus);

@@ -5,7 +5,7 @@
 
 struct cay_create_options {
     struct cay_remote_options remote;
-    const char *image, *name, *start, *user, *workdir, *from, *volume, *network, *track;
+    const char *image, *name, *start, *user, *workdir, *from, *source, *volume, *network, *track;
     double cpus;
     int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
     struct cay_pairs env;
@@ -20,6 +20,8 @@ struct cay_create_options {
          .help = "snapshot whose files it begins with"},                                           \
         {CAY_OPTION_STRING, "track", CAY_CREATE_AT(track), .arg = "WHAT",                          \
          .help = "keep versions of its workspace, or of files: see history"},                      \
+        {CAY_OPTION_STRING, "source", CAY_CREATE_AT(source), .arg = "URL[@REVISION]",              \
+         .help = "repository or archive to fetch into its working directory"},                     \
         {CAY_OPTION_STRING, "volume", CAY_CREATE_AT(volume), .arg = "VOLUME",                      \
          .help = "volume that is its /workspace, and stays"},                                      \
         {CAY_OPTION_STRING, "name", CAY_CREATE_AT(name), .arg = "NAME",                            \

@@ -99,15 +99,16 @@ int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, c
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err);
-/* An image that a create waits for. */
+/* What a create knows beside its row. */
 struct cay_awaited {
-    char image[CAY_MAX_IMAGE_NAME + 1]; /* empty: it has not waited for any */
+    char *login;                        /* for its source (core/source.h); or NULL */
+    char image[CAY_MAX_IMAGE_NAME + 1]; /* that it waits for; empty: it has not waited for any */
     struct cay_error failed;            /* why it could not be had */
 };
 /* With an image in `awaited` that was not there before nothing is decided: the caller comes again
  * when the image is there, or with why it is not. */
 /* The second half of a create whose row is there; the caller holds the id. One that must be ready
- * first takes hold and ticket. */
+ * first, or has a source, takes hold and ticket. */
 int cay_core_finish_create(struct cay_core *core, const char *account_id, const char *id,
                            int64_t began_ms, struct cay_hold *hold, struct cay_ticket **ticket,
                            struct cay_awaited *awaited, struct cay_error *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creating a sandbox: the row first, then the provider, then the start command, then the row again.
+/* Creating a sandbox: the row first, then the provider, then its source, then the start command,
+ * then the row again.
  *
  * A crash between two steps must leave something that names what to mend, so the row is written
  * before anything exists (PENDING) and says RUNNING only when the sandbox runs. A failure on the
@@ -19,6 +20,7 @@
 #include "core/network.h"
 #include "core/once.h"
 #include "core/seal.h"
+#include "core/source.h"
 #include "core/ticket.h"
 #include "core/validate.h"
 #include "log/files.h"
@@ -146,9 +148,9 @@ static int make_files(struct cay_core *core, struct cay_sandbox *sb, struct cay_
     return r;
 }
 
-/* All that follows the row, which the caller holds, but for the row's last word. A snapshot is
- * shared meanwhile, so that it is not removed; a sandbox that is forked the caller shares. */
-static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+/* A snapshot is shared meanwhile, so that it is not removed; a sandbox that is forked the caller
+ * shares. */
+static int make_empty(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
 {
     CAY_AUTO_HOLD struct cay_hold from = {0};
     int r = 0;
@@ -162,8 +164,15 @@ static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error 
     sb->started_at_ms = cay_clock_ms();
     cay_core_copy_took(core, &sb->copied);
     cay_crash_point("create-provider-done");
+    return 0;
+}
 
-    r = cay_network_up(core, sb, err);
+/* All that follows the row, which the caller holds, but for the row's last word. */
+static int make(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+{
+    int r = make_empty(core, sb, err);
+    if (r == 0)
+        r = cay_network_up(core, sb, err);
     if (r == 0)
         r = cay_core_begin_inside(core, sb, err);
     if (r == 0 && sb->start_exec[0])
@@ -402,7 +411,7 @@ static int begin_create(struct cay_core *core, const struct cay_account *owner,
         r = prepare(core, &as, &wanted, &sb, err);
     if (r < 0)
         return r;
-    struct cay_maker_job *job = cay_maker_reserve(core, sb.id, as.id, err);
+    struct cay_maker_job *job = cay_maker_reserve(core, sb.id, as.id, &spec->source, err);
     if (!job)
         return err->code;
     sb.answered = !ticket;
@@ -451,7 +460,7 @@ int cay_core_make(struct cay_core *core, const struct cay_account *owner,
 {
     const char *build;
     *ticket_out = NULL;
-    if (!cay_spec_waits(spec)) {
+    if (!cay_spec_lasts(spec)) {
         int r = create_now(core, owner, spec, a, out, err);
         if (r == 0 || !is_absent(spec, err))
             return r;
@@ -473,8 +482,8 @@ int cay_core_say_made(struct cay_core *core, struct cay_sandbox *sb, int64_t beg
 
 /* Not RUNNING yet; but what it has must be found if we do not come back. */
 static int wait_until_ready(struct cay_core *core, struct cay_sandbox *sb, int64_t began_ms,
-                            struct cay_hold *hold, struct cay_ticket **ticket,
-                            struct cay_error *err)
+                            const struct cay_bringing *fetch, struct cay_hold *hold,
+                            struct cay_ticket **ticket, struct cay_error *err)
 {
     sb->updated_at_ms = cay_clock_ms();
     int r = cay_store_update(core->store, sb, CAY_SOON, err);
@@ -482,7 +491,7 @@ static int wait_until_ready(struct cay_core *core, struct cay_sandbox *sb, int64
         return r;
     struct cay_ticket *waits = *ticket;
     *ticket = NULL;
-    cay_ready_add(core, sb, false, began_ms, hold, waits);
+    cay_ready_add(core, sb, fetch, false, began_ms, hold, waits);
     return 0;
 }
 
@@ -504,19 +513,24 @@ int cay_core_finish_create(struct cay_core *core, const char *account_id, const 
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_sandbox sb = {0};
+    struct cay_bringing fetch = {0};
     int r = cay_store_get(core->store, account_id, id, &a, &sb, err);
+    bool fetches = sb.spec.source.kind != CAY_SOURCE_NONE;
     if (r == 0 && awaited->failed.code != CAY_OK) {
         *err = awaited->failed;
         r = create_failed(&sb.spec, err->code, err);
     } else if (r == 0) {
-        r = make(core, &sb, err);
+        r = fetches ? make_empty(core, &sb, err) : make(core, &sb, err);
         if (r < 0 && is_absent(&sb.spec, err) && !awaited->image[0] &&
             (r = find_elsewhere(core, &sb.spec, &a, awaited, err)) == 0)
             return 0;
     }
+    if (r == 0 && fetches)
+        r = cay_source_begin(core, &sb, awaited->login, &fetch, err);
     if (r == 0)
-        r = cay_spec_waits(&sb.spec) ? wait_until_ready(core, &sb, began_ms, hold, ticket, err)
-                                     : cay_core_say_made(core, &sb, began_ms, err);
+        r = cay_spec_lasts(&sb.spec)
+                ? wait_until_ready(core, &sb, began_ms, fetches ? &fetch : NULL, hold, ticket, err)
+                : cay_core_say_made(core, &sb, began_ms, err);
     if (r == 0)
         return 0;
     cay_log_error(err, "cannot create sandbox %s", id);

@@ -136,7 +136,7 @@ int cay_core_begin_start(struct cay_core *core, const struct cay_account *owner,
     *out = sb;
     *ticket_out = ticket;
     if (waits)
-        cay_ready_add(core, &sb, true, began_ms, &hold, ticket);
+        cay_ready_add(core, &sb, NULL, true, began_ms, &hold, ticket);
     return 0;
 }
 

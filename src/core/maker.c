@@ -4,6 +4,7 @@
 #include "core/maker.h"
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/source.h"
 #include "core/ticket.h"
 #include <string.h>
 
@@ -22,7 +23,8 @@ void cay_maker_init(struct cay_maker *m)
 }
 
 struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
-                                        const char *account_id, struct cay_error *err)
+                                        const char *account_id,
+                                        const struct cay_spec_source *source, struct cay_error *err)
 {
     if (atomic_fetch_add(&core->maker.count, 1) >= CAY_MAKER_JOBS) {
         atomic_fetch_sub(&core->maker.count, 1);
@@ -34,7 +36,9 @@ struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
     char *account = strdup(account_id);
     if (!job || !account)
         abort();
-    *job = (struct cay_maker_job){.account_id = account, .began_ms = cay_clock_mono_ms()};
+    *job = (struct cay_maker_job){.account_id = account,
+                                  .began_ms = cay_clock_mono_ms(),
+                                  .awaited.login = cay_source_login(source)};
     cay_str_copy(job->id, sizeof job->id, id);
     (void)cay_hold_try(&core->holds, id, &job->hold); /* nobody else knows this id */
     return job;
@@ -43,6 +47,7 @@ struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
 void cay_maker_cancel(struct cay_core *core, struct cay_maker_job *job)
 {
     cay_hold_end(&job->hold);
+    cay_source_logout(&job->awaited.login);
     free(job->account_id);
     free(job);
     atomic_fetch_sub(&core->maker.count, 1);

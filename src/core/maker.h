@@ -9,6 +9,7 @@
 
 struct cay_core;
 struct cay_maker_job;
+struct cay_spec_source;
 struct cay_ticket;
 
 struct cay_maker {
@@ -24,7 +25,9 @@ int cay_maker_start(struct cay_core *core, struct cay_error *err);
 void cay_maker_done(struct cay_core *core); /* waits for what is under work */
 /* A place for one sandbox; NULL with CAY_ERR_UNAVAILABLE when there is none. */
 struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
-                                        const char *account_id, struct cay_error *err);
+                                        const char *account_id,
+                                        const struct cay_spec_source *source,
+                                        struct cay_error *err);
 /* Its row is there: makes it; without threads at once. Takes the job, and the ticket of who waits
  * (or NULL). */
 void cay_maker_go(struct cay_core *core, struct cay_maker_job *job, struct cay_ticket *ticket);

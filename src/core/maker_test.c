@@ -130,7 +130,7 @@ TEST(maker_is_bounded)
     for (size_t i = 0; i < COUNT(jobs); i++) {
         char id[CAY_ID_SIZE];
         cay_id_sandbox(id);
-        jobs[i] = cay_maker_reserve(f.core, id, "me", &err);
+        jobs[i] = cay_maker_reserve(f.core, id, "me", &(struct cay_spec_source){0}, &err);
         CHECK("there is room", jobs[i] != NULL);
     }
     CHECK_EQ("one too many", begin(&f, "box", &sb, &err), CAY_ERR_UNAVAILABLE);

@@ -3,6 +3,9 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "net/egress.h"
+#include "net/policy.h"
+#include "net/rule.h"
+#include <string.h>
 
 int cay_network_begin(struct cay_core *core, const struct cay_config *cfg, struct cay_error *err)
 {
@@ -51,6 +54,44 @@ int cay_network_up(struct cay_core *core, const struct cay_sandbox *sb, struct c
         return 0;
     int r = policy_of(sb, &a, &policy, err);
     return r < 0 || is_closed(&policy) ? r : attach(core, sb, &policy, err);
+}
+
+static void *one_more(struct cay_arena *a, const void *at, size_t count, const void *one,
+                      size_t size)
+{
+    char *made = cay_arena_alloc(a, (count + 1) * size);
+    if (count)
+        memcpy(made, at, count * size);
+    memcpy(made + count * size, one, size);
+    return made;
+}
+
+int cay_network_up_with(struct cay_core *core, const struct cay_sandbox *sb, const char *text,
+                        struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_policy p;
+    struct cay_rule rule;
+    if (!core->egress)
+        return 0;
+    int r = policy_of(sb, &a, &p, err);
+    if (r == 0)
+        r = cay_rule_read(&a, text, &rule, err);
+    if (r < 0)
+        return r;
+    if (rule.is_net)
+        p.allow = one_more(&a, p.allow, p.allow_count++, &rule.net, sizeof rule.net);
+    else
+        p.names = one_more(&a, p.names, p.name_count++, &rule.name, sizeof rule.name);
+    return attach(core, sb, &p, err);
+}
+
+int cay_network_settle(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)
+{
+    int r = cay_network_change(core, sb, err);
+    if (r == 0 && core->egress && !cay_network_leads_out(&sb->spec.network))
+        cay_egress_detach(core->egress, sb->id);
+    return r;
 }
 
 int cay_network_change(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err)

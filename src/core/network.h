@@ -12,6 +12,10 @@ int cay_network_begin(struct cay_core *core, const struct cay_config *cfg, struc
 void cay_network_end(struct cay_core *core);
 /* It runs: before its first command. */
 int cay_network_up(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
+/* The same, and beside what its policy allows, unless that denies it, this rule: until settle. */
+int cay_network_up_with(struct cay_core *core, const struct cay_sandbox *sb, const char *rule,
+                        struct cay_error *err);
+int cay_network_settle(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
 /* Its policy is another one: what that does not allow is cut on return. */
 int cay_network_change(struct cay_core *core, const struct cay_sandbox *sb, struct cay_error *err);
 /* Is the policy of its row the one that holds? */

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "core/network.h"
+#include "core/source.h"
 #include "core/ticket.h"
 #include "log/files.h"
 #include "log/reader.h"
@@ -37,6 +38,7 @@ struct cay_readying {
     bool busy; /* one of the threads looks at it; under the lock, as look_ms is */
     int64_t timeout_ms, began_ms, until_ms, look_ms, pause_ms; /* monotonic but the first */
     uint64_t offset;                                           /* in the log */
+    struct cay_bringing fetch;                                 /* of its source, that comes first */
     struct cay_buf tail[2]; /* of stdout and stderr: what a line may have begun with */
 };
 
@@ -146,10 +148,48 @@ static enum look look_at_life(struct cay_core *core, const struct cay_readying *
     return IS_OVER;
 }
 
+/* The source is there: now the start command, and then what is waited for begins. */
+static enum look go_on(struct cay_core *core, struct cay_readying *j, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_sandbox sb;
+    int r = cay_store_get(core->store, j->account_id, j->id, &a, &sb, err);
+    if (r == 0)
+        r = cay_source_end(core, &sb, &j->fetch, err);
+    if (r == 0)
+        r = cay_core_begin_inside(core, &sb, err);
+    if (r == 0) {
+        cay_str_copy(j->start_exec, sizeof j->start_exec, sb.start_exec);
+        j->until_ms = cay_clock_mono_ms() + j->timeout_ms;
+        j->pause_ms = FIRST_LOOK_MS;
+    }
+    if (r == 0 && cay_spec_waits(&sb.spec))
+        r = cay_store_update(core->store, &sb, CAY_SOON, err);
+    if (r < 0)
+        return IS_OVER;
+    return cay_spec_waits(&sb.spec) ? NOT_YET : IS_READY;
+}
+
+static enum look look_at_source(struct cay_core *core, struct cay_readying *j, bool cancelled,
+                                struct cay_error *err)
+{
+    struct cay_error ended;
+    int r = cay_source_look(core, j->id, &j->fetch, err);
+    if (r == 0 && cancelled)
+        r = cay_fail_as(err, CAY_ERR_CONFLICT, "SOURCE_FAILED", "it was deleted meanwhile");
+    else if (r == 0 && look_at_life(core, j, &ended) == IS_OVER)
+        r = cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "SOURCE_FAILED", "the sandbox has ended");
+    if (r > 0)
+        return go_on(core, j, err);
+    return r < 0 ? IS_OVER : NOT_YET;
+}
+
 static enum look look(struct cay_core *core, struct cay_readying *j, bool cancelled,
                       struct cay_error *err)
 {
     struct cay_error why = {0};
+    if (j->fetch.exec_id[0])
+        return look_at_source(core, j, cancelled, err);
     enum look found = cancelled ? IS_OVER : look_at_log(core, j, &why);
     if (cancelled)
         (void)cay_fail(&why, CAY_ERR_TIMEOUT, "it was deleted meanwhile");
@@ -322,8 +362,9 @@ static void *readier_main(void *arg)
     return NULL;
 }
 
-void cay_ready_add(struct cay_core *core, const struct cay_sandbox *sb, bool starts,
-                   int64_t began_ms, struct cay_hold *hold, struct cay_ticket *ticket)
+void cay_ready_add(struct cay_core *core, const struct cay_sandbox *sb,
+                   const struct cay_bringing *fetch, bool starts, int64_t began_ms,
+                   struct cay_hold *hold, struct cay_ticket *ticket)
 {
     const struct cay_ready *ready = &sb->spec.ready;
     struct cay_readying *j = calloc(1, sizeof *j);
@@ -337,11 +378,13 @@ void cay_ready_add(struct cay_core *core, const struct cay_sandbox *sb, bool sta
                                .starts = starts,
                                .timeout_ms = ready->timeout_ms,
                                .began_ms = began_ms,
-                               .until_ms = now_ms + ready->timeout_ms,
+                               .until_ms = fetch ? fetch->until_ms : now_ms + ready->timeout_ms,
                                .look_ms = now_ms + FIRST_LOOK_MS,
                                .pause_ms = FIRST_LOOK_MS};
     if (!j->account_id || (ready->line && !j->line))
         abort();
+    if (fetch)
+        j->fetch = *fetch;
     cay_str_copy(j->id, sizeof j->id, sb->id);
     cay_str_copy(j->start_exec, sizeof j->start_exec, sb->start_exec);
     cay_hold_move(hold, &j->hold);

@@ -2,6 +2,7 @@
 /* The bounds of model/limits.h, applied to what callers ask for. */
 #include "core/validate.h"
 #include "base/id.h"
+#include "core/source.h"
 #include "model/limits.h"
 #include "net/policy.h"
 #include <ctype.h>
@@ -263,6 +264,8 @@ int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
         r = cay_fail_field(err, "stopWhenStartEnds", "stopWhenStartEnds needs a startCommand");
     if (r == 0)
         r = check_ready(spec, err);
+    if (r == 0)
+        r = cay_source_check(&spec->source, err);
     if (r == 0)
         r = check_ports(spec, err);
     if (r == 0 && spec->from && spec->volume)

@@ -42,7 +42,17 @@
 #define CAY_DEFAULT_READY_MS 30000
 #define CAY_MAX_READY_MS 600000
 #define CAY_MAX_READY_LINE 1024
-#define CAY_READIERS 4 /* threads that look whether sandboxes are ready */
+#define CAY_READIERS 4               /* threads that look whether sandboxes are ready */
+#define CAY_DEFAULT_SOURCE_MS 300000 /* until a source is there */
+#define CAY_MAX_SOURCE_MS 1800000
+#define CAY_SOURCE_SLACK_MS 10000      /* beyond it, for who should have ended it */
+#define CAY_SOURCE_BYTES (4 * CAY_GIB) /* that one may move; nor more than the disk holds */
+#define CAY_SOURCE_SILENCE_S 60        /* below 1000 bytes a second for so long is no server */
+#define CAY_SOURCE_LINE 240            /* of what a tool said last */
+#define CAY_MAX_URL 2048
+#define CAY_MAX_REVISION 255
+#define CAY_MAX_DEPTH 1000000
+#define CAY_MAX_CREDENTIAL 1024
 #define CAY_MAX_IDEMPOTENCY_KEY 255
 #define CAY_MAX_PER_PAGE 1000
 #define CAY_DEFAULT_PER_PAGE 50

@@ -24,6 +24,7 @@ struct cay_spec cay_spec_fork(const struct cay_spec *source)
     for (size_t i = 0; i < spec.port_count; i++)
         spec.ports[i].created_at_ms = 0;
     spec.ready = (struct cay_ready){0};
+    spec.source = (struct cay_spec_source){0};
     spec.network.generation = 1;
     return spec;
 }

@@ -6,6 +6,7 @@
 #include "model/once.h"
 #include "model/port.h"
 #include "model/reach.h"
+#include "model/source.h"
 
 /* What keeps a sandbox from being idle. */
 enum cay_activity {
@@ -56,12 +57,13 @@ struct cay_spec {
     const char *user;    /* NULL: the image's, or `user` */
     const char *workdir; /* NULL: the image's, or /workspace */
     const char *team_id;
-    const char *track;           /* what history keeps: "files", "workspace"; NULL: nothing */
-    const char *from;            /* sandbox or snapshot whose files it begins with; or NULL */
-    const char *at;              /* version of `from` it begins with: of a fork's request, never
-                                    kept; or NULL */
-    const char *volume;          /* that becomes its /workspace; or NULL */
-    const struct cay_once *once; /* of the request, never kept; or NULL */
+    const char *track;             /* what history keeps: "files", "workspace"; NULL: nothing */
+    const char *from;              /* sandbox or snapshot whose files it begins with; or NULL */
+    const char *at;                /* version of `from` it begins with: of a fork's request, never
+                                      kept; or NULL */
+    struct cay_spec_source source; /* that is fetched into its working directory */
+    const char *volume;            /* that becomes its /workspace; or NULL */
+    const struct cay_once *once;   /* of the request, never kept; or NULL */
 };
 
 static inline bool cay_spec_has_start(const struct cay_spec *spec)
@@ -72,6 +74,12 @@ static inline bool cay_spec_has_start(const struct cay_spec *spec)
 static inline bool cay_spec_waits(const struct cay_spec *spec)
 {
     return spec->ready.port > 0 || spec->ready.line;
+}
+
+/* Is making it no matter of an instant? */
+static inline bool cay_spec_lasts(const struct cay_spec *spec)
+{
+    return cay_spec_waits(spec) || spec->source.kind != CAY_SOURCE_NONE;
 }
 
 /* Defaults of every field; name stays NULL. */

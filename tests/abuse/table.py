@@ -172,6 +172,36 @@ ROWS = [
                                  ("POST", "/sandbox/box/extend", {"timeoutMs": 1}), ("POST", "/batch", {}), ("DELETE", "/sandbox/bulk", {}),
                                  ("POST", "/sandbox/box/files/mkdir", {"path": "x"}))],
     ("A-36", "an unknown field within", create(resources={"vcpu": 1}), 400, INVALID, "resources.vcpu"),
+    # ---- the network, and sources ----
+    *[("A-37", f"networkPolicy {show(policy)}", create(networkPolicy=policy), 400, INVALID, field)
+      for policy, field in (
+          ("open", "networkPolicy"), (5, "networkPolicy"), ([], "networkPolicy"), ({"allow": "x"}, "networkPolicy.allow"),
+          ({"allow": [5]}, "networkPolicy.allow"), ({"alow": []}, "networkPolicy"), ({"subnets": {"allow": ["10.0.0.0/33"]}}, "networkPolicy.subnets.allow[0]"),
+          ({"subnets": {"allow": ["10.0.0.1/8"]}}, "networkPolicy.subnets.allow[0]"), ({"subnets": {"deny": ["x"]}}, "networkPolicy.subnets.deny[0]"),
+          ({"subnets": {"allow": ["0.0.0.0/0"], "deny": ["0.0.0.0/0"]}}, "networkPolicy.subnets.deny[0]"),
+          ({"allow": [f"h{i}.example" for i in range(100_000)]}, "networkPolicy"), ({"allow": ["a*.example"]}, "networkPolicy.allow[0]"),
+          ({"allow": ["*.*.example"]}, "networkPolicy.allow[0]"), ({"allow": ["*."]}, "networkPolicy.allow[0]"),
+          ({"allow": ["m\u00fcnchen.example"]}, "networkPolicy.allow[0]"), ({"allow": ["https://a.example"]}, "networkPolicy.allow[0]"),
+          ({"allow": ["a.example:0"]}, "networkPolicy.allow[0]"), ({"allow": ["a.example:65536"]}, "networkPolicy.allow[0]"),
+          ({"allow": ["2130706433"]}, "networkPolicy.allow[0]"), ({"allow": ["0x7f.1"]}, "networkPolicy.allow[0]"),
+          ({"allow": [""]}, "networkPolicy.allow[0]"), ({"allow": ["x" * 400]}, "networkPolicy.allow[0]"))],
+    ("A-37", "an update to a bad policy", update(networkPolicy={"allow": ["a b"]}), 400, INVALID, "networkPolicy.allow[0]"),
+    *[("A-38", f"{kind} {show(url)}", create(source={"type": kind, "url": url}), 400, "INVALID_SOURCE", "source.url")
+      for kind in ("git", "tarball")
+      for url in ("file:///etc", "/etc", "ext::sh -c id", "--upload-pack=id", "-oProxyCommand=id", "ssh://-oX/a", "git@host:a", "host:a",
+                  "git://a.example/a", "ftp://a.example/a", "http://169.254.169.254/", "http://[fd00:ec2::254]/", "https://", "https:///a", "",
+                  "https://-oX/a", "https://a.example/a b", "https://a.example\\@b.example/", "https://2130706433/", "https://0x7f.1/",
+                  "https://a.example:0/", "https://a.example:99999/", "https://*.example/", "https://a.example/\n--upload-pack=id")],
+    *spread("A-38", "revision", lambda r: create(source={"type": "git", "url": "https://a.example/a", "revision": r}), "source.revision",
+            ["--upload-pack=id", "-x", "a..b", "a b", "$(id)", "", "a" * 300, "refs/heads/a:refs/heads/b"], code="INVALID_SOURCE"),
+    *spread("A-38", "depth", lambda d: create(source={"type": "git", "url": "https://a.example/a", "depth": d}), "source.depth",
+            [0, -1, 1e9, "1", 0.5]),
+    ("A-38", "credentials for a tarball", create(source={"type": "tarball", "url": "https://a.example/a", "password": "x"}), 400, "INVALID_SOURCE", "source"),
+    ("A-38", "a header in a password", create(source={"type": "git", "url": "https://a.example/a", "password": "x\r\nHost: b"}), 400,
+     "INVALID_SOURCE", "source.password"),
+    ("A-38", "a URL of 100 KB", create(source={"type": "git", "url": "https://a.example/" + "a" * 60_000}), 400, INVALID, "source.url"),
+    ("A-43", "credentials in the URL", create(source={"type": "git", "url": "https://user:hunter2x@a.example/"}), 400, "INVALID_SOURCE", "source.url"),
+    ("A-43", "a user in the URL", create(source={"type": "tarball", "url": "https://hunter2x@a.example/"}), 400, "INVALID_SOURCE", "source.url"),
     # ---- queries ----
     *[("A-47", query, get(f"/sandbox?{query}"), 400, INVALID, query.split("=")[0])
       for query in ("page=0", "page=-1", "page=1000000000000000000", "page=x", "page=1.5", "per_page=0", "per_page=1001", "perPage=0",

@@ -22,6 +22,7 @@ def check_form(answer):
     body = answer.json()
     assert set(body["error"]) >= {"code", "message", "details"} and body["detail"] == body["error"]["message"]
     text = json.dumps(body)
+    assert "hunter2x" not in text
     assert not re.search(r"SELECT|INSERT|sqlite|0x[0-9a-f]{6}|\.c:\d|/tmp/cay|/home/|/var/", text), text
     assert answer.headers["X-Request-Id"]
 

@@ -50,4 +50,10 @@ static inline void check_spec(const char *store, const struct cay_spec *got,
     CHECK_STR(store, got->team_id, want->team_id);
     CHECK_STR(store, got->from, want->from);
     CHECK_STR(store, got->volume, want->volume);
+    CHECK_EQ(store, got->source.kind, want->source.kind);
+    CHECK_STR(store, got->source.url, want->source.url);
+    CHECK_STR(store, got->source.revision, want->source.revision);
+    CHECK_EQ(store, got->source.depth, want->source.depth);
+    CHECK_EQ(store, got->source.timeout_ms, want->source.timeout_ms);
+    CHECK(store, !got->source.username && !got->source.password);
 }

@@ -101,6 +101,11 @@ static struct cay_sandbox make_full(void)
     sb.spec.team_id = "team";
     sb.spec.from = "sb-0123456789abcdefghij";
     sb.spec.volume = "vo-0123456789abcdefghij";
+    sb.spec.source = (struct cay_spec_source){.kind = CAY_SOURCE_GIT,
+                                              .url = "https://git.example/a.git",
+                                              .revision = "v1",
+                                              .depth = 3,
+                                              .timeout_ms = 1234};
     sb.state = CAY_ERROR;
     sb.status_reason = "why";
     sb.server = "node-1";

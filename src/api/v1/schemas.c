@@ -50,7 +50,7 @@ static const struct cay_schema schemas[] = {
      "startExecutionId? string, startCommandExit? StartExit|null, links {string}"},
     {"SandboxPage", "sandboxes [Sandbox]" PAGE},
     {"SandboxList", "sandboxes [Sandbox]"},
-    {"SourceOf", "type string, id string"},
+    {"SourceOf", "type string, id? string, url? string, revision? string, depth? integer"},
     {"ReadyWhen", "port? integer, logLine? string, timeoutMs integer"},
     {"Termination", "kind string, exitCode? integer, signal? integer, message string|null, "
                     "peakBytes integer, cpuMs integer, txBytes integer, rxBytes integer"},

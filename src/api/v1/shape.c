@@ -221,6 +221,29 @@ static void shape_now(struct cay_json_writer *w, struct cay_core *core,
     }
 }
 
+static void shape_source(struct cay_json_writer *w, const struct cay_spec *spec)
+{
+    const struct cay_spec_source *s = &spec->source;
+    bool snapshot = spec->from && cay_id_is_snapshot(spec->from);
+    if (!snapshot && s->kind == CAY_SOURCE_NONE) {
+        cay_jw_null(w, "source");
+        return;
+    }
+    cay_jw_object(w, "source");
+    if (snapshot) {
+        cay_jw_str(w, "type", "snapshot");
+        cay_jw_str(w, "id", spec->from);
+    } else {
+        cay_jw_str(w, "type", s->kind == CAY_SOURCE_GIT ? "git" : "tarball");
+        cay_jw_str(w, "url", s->url);
+        if (s->revision)
+            cay_jw_str(w, "revision", s->revision);
+        if (s->depth)
+            cay_jw_int(w, "depth", s->depth);
+    }
+    cay_jw_object_end(w);
+}
+
 /* Whose files it began with, and which volume is or would be its workspace. */
 static void shape_files(struct cay_json_writer *w, const struct cay_sandbox *sb)
 {
@@ -228,14 +251,7 @@ static void shape_files(struct cay_json_writer *w, const struct cay_sandbox *sb)
     char own[CAY_ID_SIZE];
     cay_id_volume(own, sb->id);
     cay_jw_str(w, "volumeId", sb->spec.volume ? sb->spec.volume : own);
-    if (from && cay_id_is_snapshot(from)) {
-        cay_jw_object(w, "source");
-        cay_jw_str(w, "type", "snapshot");
-        cay_jw_str(w, "id", from);
-        cay_jw_object_end(w);
-    } else {
-        cay_jw_null(w, "source");
-    }
+    shape_source(w, &sb->spec);
     cay_jw_str(w, "forkedFrom", from && cay_id_is_sandbox(from) ? from : NULL);
     cay_jw_str(w, "forkMethod", sb->copied.method);
     if (sb->copied.method)

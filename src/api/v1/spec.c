@@ -15,6 +15,7 @@ struct create_body {
     const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track, *volume;
     const char *isolation;
     const char *source_type, *source_id, *snapshot_id;
+    struct cay_spec_source source;
     const struct cay_json *start;
     double cpu_cores, vcpus, memory_gb, disk_gb;    /* 0: absent */
     int64_t gpu_count, timeout_minutes, timeout_ms; /* times: -1 absent */
@@ -46,11 +47,12 @@ static const struct cay_field source_fields[] = {
     CAY_FIELD_STR(BODY, source_type, "type", .choices = source_types),
     CAY_FIELD_STR(BODY, source_id, "id", .max_len = 64),
     CAY_FIELD_STR(BODY, snapshot_id, "snapshotId", .max_len = 64),
-    CAY_FIELD_SKIP("url"),
-    CAY_FIELD_SKIP("revision"),
-    CAY_FIELD_SKIP("depth"),
-    CAY_FIELD_SKIP("username"),
-    CAY_FIELD_SKIP("password"),
+    CAY_FIELD_STR(BODY, source.url, "url"),
+    CAY_FIELD_STR(BODY, source.revision, "revision"),
+    CAY_FIELD_INT(BODY, source.depth, "depth", .min = 1, .max = CAY_MAX_DEPTH),
+    CAY_FIELD_STR(BODY, source.username, "username"),
+    CAY_FIELD_STR(BODY, source.password, "password"),
+    CAY_FIELD_INT(BODY, source.timeout_ms, "timeoutMs", .min = 1, .max = CAY_MAX_SOURCE_MS),
     CAY_FIELD_END,
 };
 
@@ -259,25 +261,37 @@ int cay_v1_decode_start(struct cay_arena *a, const struct cay_json *v, struct ca
     return r;
 }
 
+/* What is fetched into it. */
+static int set_fetched(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+{
+    if (body->source_id || body->snapshot_id)
+        return cay_fail_field(err, "source.id", "source.id is for snapshots");
+    spec->source = body->source;
+    spec->source.kind = strcmp(body->source_type, "git") == 0 ? CAY_SOURCE_GIT : CAY_SOURCE_TARBALL;
+    if (!spec->source.timeout_ms)
+        spec->source.timeout_ms = CAY_DEFAULT_SOURCE_MS;
+    return 0;
+}
+
 /* Where its files come from. An image that is not named is then the snapshot's. */
 static int set_source(const struct create_body *body, bool fork, struct cay_spec *spec,
                       struct cay_error *err)
 {
     const char *id = body->snapshot_id ? body->snapshot_id : body->source_id;
+    const struct cay_spec_source *s = &body->source;
     spec->volume = body->volume;
-    if (!body->source_type && !id)
+    if (!body->source_type && !id && !s->url)
         return 0;
     if (fork)
         return cay_fail_field(err, "source", "a fork begins with the files of its sandbox");
     if (!body->source_type)
         return cay_fail_field(err, "source.type", "source.type is required");
-    if (strcmp(body->source_type, "snapshot") != 0) {
-        int r = cay_fail(err, CAY_ERR_UNSUPPORTED, "source is not available yet");
-        cay_str_copy(err->field, sizeof err->field, "source");
-        return r;
-    }
+    if (strcmp(body->source_type, "snapshot") != 0)
+        return set_fetched(body, spec, err);
     if (!id)
         return cay_fail_field(err, "source.id", "source.id is required");
+    if (s->url || s->revision || s->depth || s->username || s->password)
+        return cay_fail_field(err, "source.url", "a snapshot has an id, and nothing else");
     spec->from = id;
     spec->image = body->image;
     return 0;

@@ -53,6 +53,19 @@ static void put_ready(struct cay_json_writer *w, const struct cay_ready *ready)
     cay_jw_object_end(w);
 }
 
+static void put_source(struct cay_json_writer *w, const struct cay_spec_source *s)
+{
+    if (s->kind == CAY_SOURCE_NONE)
+        return;
+    cay_jw_object(w, "source");
+    cay_jw_str(w, "type", s->kind == CAY_SOURCE_GIT ? "git" : "tarball");
+    cay_jw_str(w, "url", s->url);
+    cay_jw_str(w, "revision", s->revision);
+    cay_jw_int(w, "depth", s->depth);
+    cay_jw_int(w, "timeout_ms", s->timeout_ms);
+    cay_jw_object_end(w);
+}
+
 /* Rows say it in one word where that is all. */
 static void put_network(struct cay_json_writer *w, const struct cay_network *n)
 {
@@ -104,6 +117,7 @@ static void put_spec(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_str(w, "team_id", spec->team_id);
     cay_jw_str(w, "track", spec->track);
     cay_jw_str(w, "from", spec->from);
+    put_source(w, &spec->source);
     cay_jw_str(w, "volume", spec->volume);
     cay_jw_object_end(w);
 }
@@ -267,6 +281,19 @@ static void read_ready(struct cursor *c, struct cay_ready *ready)
     ready->timeout_ms = pick_int(&in, "timeout_ms", NULL);
 }
 
+static void read_source(struct cursor *c, struct cay_spec_source *s)
+{
+    struct cursor in = into(c, "source");
+    const char *type = pick_str(&in, "type");
+    if (!type)
+        return;
+    s->kind = strcmp(type, "git") == 0 ? CAY_SOURCE_GIT : CAY_SOURCE_TARBALL;
+    s->url = pick_str(&in, "url");
+    s->revision = pick_str(&in, "revision");
+    s->depth = pick_int(&in, "depth", NULL);
+    s->timeout_ms = pick_int(&in, "timeout_ms", NULL);
+}
+
 /* What cannot be understood leads nowhere. */
 static void read_network(struct cursor *c, struct cay_network *n)
 {
@@ -318,6 +345,7 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
     spec->team_id = pick_str(c, "team_id");
     spec->track = pick_str(c, "track");
     spec->from = pick_str(c, "from");
+    read_source(c, &spec->source);
     spec->volume = pick_str(c, "volume");
 }
 
