@@ -23,7 +23,7 @@ BELOW = {
     "net": ["model", "base"],
     "history": ["model", "base"],
     "file": ["model", "base"],
-    "image": ["file/tar.h", "model", "base"],
+    "image": ["file/tar.h", "net", "model", "base"],
     "provider": [*MESSAGES, "file/tar.h", "http/client.h", "log", "model", "base"],
     "core": ["store", "provider", "image", "net", "history/history.h", "file/proto.h", "log", "model", "base"],
     "api": ["http", "core", "log", "model", "base"],

@@ -157,6 +157,8 @@ const struct cay_route *const cay_app_tables[] = {
     cay_v1_expose_routes,
     cay_v1_tunnel_routes,
     cay_v1_network_routes,
+    cay_v1_image_routes,
+    cay_v1_job_routes,
     cay_openapi_routes,
     NULL,
 };

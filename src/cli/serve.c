@@ -18,6 +18,7 @@ struct down_options {
     const char *data;
 };
 
+static const char *const pull_kinds[] = {"missing", "always", "never", NULL};
 static const char *const auth_kinds[] = {"off", "keys", "jwt", NULL};
 
 const struct cay_option cay_serve_table[] = {
@@ -80,6 +81,17 @@ const struct cay_option cay_serve_table[] = {
     {CAY_OPTION_STRING, "resolv-conf", AT(config.resolv_conf), .arg = "FILE",
      .help = "whom sandboxes' names are asked of; by default /etc/resolv.conf",
      .variable = "CAY_RESOLV_CONF"},
+    {CAY_OPTION_STRING, "pull", AT(config.pull), .arg = "missing|always|never",
+     .help = "when a create asks an image's registry", .variable = "CAY_PULL",
+     .otherwise = "missing", .choices = pull_kinds},
+    {CAY_OPTION_STRING, "registry-insecure", AT(config.registry_insecure), .arg = "HOST[:PORT],…",
+     .help = "registries that are spoken to without TLS", .variable = "CAY_REGISTRY_INSECURE"},
+    {CAY_OPTION_STRING, "registry-auth", AT(registry_auth), .arg = "FILE",
+     .help = "names and passwords as Docker keeps them; by default ~/.docker/config.json",
+     .variable = "CAY_REGISTRY_AUTH"},
+    {CAY_OPTION_PAIRS, "registry", AT(config.registries), .arg = "HOST.KEY=VALUE",
+     .help = "what is to be known of a registry, in the file: registry.HOST.KEY = VALUE",
+     .variable = "CAY_REGISTRY", .unspoken = true},
     {CAY_OPTION_STRING, "user", AT(config.user), .arg = "NAME",
      .help = "whom the server runs as; by default cay, or a number when there is no such user",
      .variable = "CAY_USER"},
@@ -225,6 +237,46 @@ static int read_jwt_key(struct cay_serve_options *o, struct cay_arena *a, struct
     return 0;
 }
 
+/* A registry's CA is named by its file; what is handed on is the text. */
+static int read_cas(struct cay_serve_options *o, struct cay_arena *a, struct cay_error *err)
+{
+    struct cay_pairs *all = &o->config.registries;
+    for (size_t i = 0; i < all->count; i++) {
+        char *text;
+        const char *file = all->at[i].value;
+        if (!cay_str_ends(all->at[i].key, ".ca"))
+            continue;
+        if (cay_path_read(AT_FDCWD, file, CAY_TLS_PEM_MAX, a, &text, NULL, err) < 0)
+            return cay_wrap(err, "cannot read the registry's CA %s", file);
+        all->at[i].value = text;
+    }
+    return 0;
+}
+
+/* The file that nobody named need not be there. */
+static int read_registry_auth(struct cay_serve_options *o, struct cay_arena *a,
+                              struct cay_error *err)
+{
+    const char *dir = getenv("DOCKER_CONFIG"), *home = getenv("HOME");
+    const char *file = o->registry_auth ? o->registry_auth
+                       : dir && *dir    ? cay_arena_printf(a, "%s/config.json", dir)
+                       : home && *home  ? cay_arena_printf(a, "%s/.docker/config.json", home)
+                                        : NULL;
+    char *text;
+    size_t len;
+    if (!file)
+        return 0;
+    int r = cay_path_read(AT_FDCWD, file, CAY_REGISTRY_CONFIG_BYTES, a, &text, &len, err);
+    if (r == CAY_ERR_NOT_FOUND && !o->registry_auth)
+        return 0;
+    if (r < 0)
+        return cay_wrap(err, "cannot read %s", file);
+    if (strlen(text) != len)
+        return cay_fail(err, CAY_ERR_INVALID, "%s holds a NUL", file);
+    o->config.registry_docker = text;
+    return 0;
+}
+
 static int serve(struct cay_cli *cli, struct cay_error *err)
 {
     struct cay_serve_options o = *(const struct cay_serve_options *)cli->options;
@@ -240,6 +292,10 @@ static int serve(struct cay_cli *cli, struct cay_error *err)
     int r = cay_serve_check(&o, geteuid() == 0, err);
     if (r == 0 && o.jwt_key)
         r = read_jwt_key(&o, &cli->arena, err);
+    if (r == 0)
+        r = read_cas(&o, &cli->arena, err);
+    if (r == 0)
+        r = read_registry_auth(&o, &cli->arena, err);
     return r < 0 ? r : cay_supervisor_run(&o.config);
 }
 

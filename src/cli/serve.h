@@ -8,8 +8,9 @@
 struct cay_serve_options {
     struct cay_config config;
     const char *file;
-    const char *rate_limit; /* N/SECONDS or off */
-    const char *jwt_key;    /* a file */
+    const char *rate_limit;    /* N/SECONDS or off */
+    const char *jwt_key;       /* a file */
+    const char *registry_auth; /* a file, as Docker has it */
     bool crash_points;
 };
 

@@ -42,7 +42,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     core->provider = provider;
     core->events = events;
     core->logs_fd = logs_fd;
-    core->events_fd = -1;
+    core->events_fd = core->pulls_fd = -1;
     core->host_memory_bytes = host_memory();
     core->booted_at_ms = cay_clock_booted_at_ms();
     if (gethostname(core->server, sizeof core->server - 1) != 0)
@@ -58,6 +58,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     cay_waiter_init(&core->waiter);
     cay_historian_init(&core->historian);
     cay_batcher_init(&core->batcher);
+    cay_jobs_init(&core->jobs);
     cay_leases_init(&core->leases);
     cay_running_init(&core->running);
     pthread_mutex_init(&core->cache.lock, NULL);
@@ -117,6 +118,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     if (r == 0)
         r = cay_path_open_dir(cfg->data_fd, "history", 0700, &core->historian.dir_fd, err);
     if (r == 0)
+        r = cay_images_open(core, cfg, err);
+    if (r == 0)
         r = cay_core_keep(core, err);
     if (r < 0) {
         cay_core_close(core);
@@ -140,6 +143,8 @@ void cay_core_close(struct cay_core *core)
 {
     if (!core)
         return;
+    cay_jobs_done(core);
+    cay_images_close(core);
     cay_batcher_done(core);
     cay_fetcher_done(core);
     cay_maker_done(core);

@@ -6,6 +6,8 @@
 #include "core/fetch.h"
 #include "core/history.h"
 #include "core/hold.h"
+#include "core/images.h"
+#include "core/jobs.h"
 #include "core/keyring.h"
 #include "core/lease.h"
 #include "core/maker.h"
@@ -48,6 +50,10 @@ struct cay_core {
     struct cay_readier readier;
     struct cay_waiter waiter;
     struct cay_batcher batcher;
+    struct cay_jobs jobs;
+    struct cay_registry *registry; /* NULL: none is asked */
+    enum cay_pull_policy pull_policy;
+    int pulls_fd; /* where layers lie while they are fetched */
     struct cay_leases leases;
     struct cay_running running;
     struct cay_egress *egress; /* NULL: sandboxes have no network of ours */

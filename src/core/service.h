@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "core/access.h"
+#include "core/images.h"
 #include "core/ports.h"
 #include "history/history.h"
 #include "log/audit.h"

@@ -27,7 +27,10 @@ struct cay_config {
     const char *egress_no_proxy; /* but for these */
     const char *trust_ca;        /* authorities that sandboxes believe; NULL: the host's */
     const char *resolv_conf;     /* whom names are asked of; NULL: /etc/resolv.conf */
-    int64_t rate_limit;          /* requests; 0 is off */
+    const char *pull;            /* "missing", "always", "never" */
+    struct cay_pairs registries; /* as struct cay_registry_options has them */
+    const char *registry_insecure, *registry_docker; /* the same */
+    int64_t rate_limit;                              /* requests; 0 is off */
     int64_t rate_seconds;
     int64_t log_head_bytes, log_tail_bytes; /* kept of each execution */
 

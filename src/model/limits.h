@@ -218,6 +218,34 @@
 #define CAY_SHELF_NAMES 10000                /* images in a list */
 #define CAY_ARCHIVE_MEMBERS 10000            /* of an archive with images */
 
+/* registries */
+#define CAY_REGISTRIES 256                /* that the operator names */
+#define CAY_REGISTRY_MIRRORS 8            /* of one */
+#define CAY_REGISTRY_REDIRECTS 5          /* of one request */
+#define CAY_REGISTRY_TRIES 5              /* in a row without a byte more */
+#define CAY_REGISTRY_TRIES_ALL 32         /* of one blob, however far each came */
+#define CAY_REGISTRY_BACKOFF_MS 200       /* before the second try; doubled before each more */
+#define CAY_REGISTRY_BACKOFF_MAX_MS 10000 /* also of what a Retry-After says */
+#define CAY_REGISTRY_CONNECT_MS 10000
+#define CAY_REGISTRY_CALL_MS 60000 /* of a manifest, a config, a token */
+#define CAY_REGISTRY_BLOB_MS (60 * 60 * 1000LL)
+#define CAY_REGISTRY_SLOW_BYTES 1024 /* a second; less, over so many seconds, is cut: */
+#define CAY_REGISTRY_SLOW_S 30
+#define CAY_REGISTRY_TOKEN_BYTES (64 * CAY_KIB) /* of a token server's answer */
+#define CAY_REGISTRY_TOKENS 256                 /* that are kept */
+#define CAY_REGISTRY_TOKEN_S 60 /* a token lasts that long, unless it says otherwise */
+#define CAY_REGISTRY_CONFIG_BYTES (1 * CAY_MIB) /* of ~/.docker/config.json */
+
+/* jobs */
+#define CAY_JOBS 256                       /* that are known; the oldest that ended go first */
+#define CAY_JOBS_WAITING 64                /* more is 503 */
+#define CAY_JOB_THREADS 8                  /* that run at once */
+#define CAY_JOB_ACCOUNTS 64                /* that want the same one */
+#define CAY_JOB_KEPT_MS (60 * 60 * 1000LL) /* after its end */
+#define CAY_JOB_LOOK_MS 200                /* between two events of one that runs */
+#define CAY_PULL_LAYERS 3                  /* of one image that are fetched at once */
+#define CAY_PULL_MS (60 * 60 * 1000LL)     /* that one may take */
+
 /* records */
 #define CAY_AUDIT_DAYS 90
 #define CAY_AUDIT_SYNC_MS 200

@@ -15,7 +15,8 @@ import pytest
 
 from harness.mutate import Mutator
 from harness.openapi import Document, Operator, send
-from harness.server import CAY, Server
+from harness.registry import small_store
+from harness.server import CAY, IMAGES, Server
 from harness.wait import stretch
 
 COUNT = int(os.environ.get("ABUSE_COUNT") or 400)
@@ -157,9 +158,10 @@ def ask(house, request, frames):
 
 
 @pytest.mark.limit(max(120, COUNT / 5))
-def test_generated_requests():
+def test_generated_requests(tmp_path):
     print(f"seed {SEED}, {COUNT} requests")
-    server = Server("--auth", "keys", "--provider", PROVIDER, env=SANITIZERS)
+    images = small_store(tmp_path / "images", IMAGES, "spare:1")  # some of them remove images
+    server = Server("--auth", "keys", "--provider", PROVIDER, "--images", images, env=SANITIZERS)
     server.start()
     found, statuses, began = [], {}, time.monotonic()
     try:

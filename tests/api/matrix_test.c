@@ -126,6 +126,16 @@ static const struct entry entries[] = {
     {"GET", EXPOSE, CAY_SCOPE_READ},
     {"DELETE", EXPOSE "/{xid}", CAY_SCOPE_WRITE},
     {"GET", "/api/v1/sandbox/expose/all", CAY_SCOPE_READ},
+    {"GET", "/api/v1/images", CAY_SCOPE_READ},
+    {"DELETE", "/api/v1/images", CAY_SCOPE_ADMIN, "?ref=none"},
+    {"GET", "/api/v1/images/{ref}", CAY_SCOPE_READ},
+    {"DELETE", "/api/v1/images/{ref}", CAY_SCOPE_ADMIN},
+    {"POST", "/api/v1/images/pull", CAY_SCOPE_WRITE, "", "{\"image\":\"none\"}"},
+    {"POST", "/api/v1/images/prune", CAY_SCOPE_ADMIN},
+    {"GET", "/api/v1/images/export", CAY_SCOPE_READ, "?ref=none"},
+    {"GET", "/api/v1/jobs", CAY_SCOPE_READ},
+    {"GET", "/api/v1/jobs/{jid}", CAY_SCOPE_READ},
+    {"DELETE", "/api/v1/jobs/{jid}", CAY_SCOPE_WRITE},
     {"GET", "/api/v1/snapshots", CAY_SCOPE_READ},
     {"GET", "/api/v1/snapshots/{id}", CAY_SCOPE_READ},
     {"DELETE", "/api/v1/snapshots/{id}", CAY_SCOPE_WRITE},
@@ -291,7 +301,8 @@ static const char *path_of(struct world *w, const char *pattern)
                                                     : NULL;
     const struct cay_pair known[] = {{"{id}", id},       {"{eid}", w->exec}, {"{pid}", "1"},
                                      {"{tid}", w->team}, {"{kid}", w->key},  {"{aid}", w->owner.id},
-                                     {"{ns}", w->team},  {"{port}", "3000"}, {"{xid}", "3000"}};
+                                     {"{ns}", w->team},  {"{port}", "3000"}, {"{xid}", "3000"},
+                                     {"{ref}", "none"},  {"{jid}", "job_0"}};
     const char *path = pattern;
     for (size_t i = 0; i < COUNT(known); i++) {
         const char *at = strstr(path, known[i].key);

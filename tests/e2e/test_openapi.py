@@ -8,12 +8,14 @@ import json
 import re
 import subprocess
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from harness import venv
 from harness.openapi import Document, Operator, send
-from harness.server import CAY, Server
+from harness.registry import small_store
+from harness.server import CAY, IMAGES, Server
 from harness.wait import stretch, until
 from harness.websocket import WebSocket
 
@@ -22,8 +24,9 @@ STREAMS = ("text/event-stream", "application/x-ndjson")
 
 
 @pytest.fixture(scope="module")
-def house():
-    server = Server("--auth", "keys")
+def house(tmp_path_factory):
+    images = small_store(tmp_path_factory.mktemp("store") / "images", IMAGES, "spare:1")
+    server = Server("--auth", "keys", "--images", images)
     server.start()
     yield server
     server.close()
@@ -34,6 +37,7 @@ class World:
 
     def __init__(self, house):
         self.operator = Operator(house)
+        self.images = house.args[house.args.index("--images") + 1]
         self.made = 0
         self.cay(house, "account", "create", "demo")
         self.client = house.client(token=self.cay(house, "key", "create", "--account", "demo", "--scopes",
@@ -88,6 +92,13 @@ class World:
         assert answer.status == 201, answer
         return answer.json()["id"]
 
+    def image(self, operation):
+        if operation.method != "DELETE":
+            return "busybox"
+        refs = Path(self.images, "refs")
+        (refs / "old:1").write_text((refs / "busybox").read_text())
+        return "old:1"
+
     def kept(self, kind):
         self.sandbox()
         if kind == "snapshots":
@@ -121,6 +132,10 @@ class World:
         ways = {"eid": lambda: self.execution(last), "pid": self.process, "aid": self.account,
                 "port": lambda: self.port(last), "xid": lambda: self.port(last),
                 "tid": lambda: self.of_account("/teams"), "kid": lambda: self.of_account("/account/keys")}
+        if name == "ref":
+            return self.image(operation)
+        if name == "jid":
+            return self.client.post("/images/pull", {"image": "node:20-bookworm", "policy": "missing"}).json()["id"]
         assert name in ways, f"{operation}: say in {__file__} (World.value) how to come by a {{{name}}}"
         return ways[name]()
 

@@ -136,6 +136,20 @@ static const struct cay_schema schemas[] = {
 
     CAY_HISTORY_SCHEMAS,
 
+    {"Image", "name string, digest string|null, source string|null, architecture string|null, "
+              "sizeBytes integer, uses integer, layerCount integer, createdAt time|null, "
+              "user? string|null, workdir? string|null, stopSignal? string|null, env? [string], "
+              "entrypoint? [string], cmd? [string], layers? [string]"},
+    {"ImageList", "images [Image], total integer"},
+    {"ImageRemoved", "name string, deleted boolean"},
+    {"Pruned", "layers integer, bytes integer"},
+    {"Job", "id string, kind string|null, image string|null, status 'waiting'|'running'|"
+            "'succeeded'|'failed'|'cancelled'|'lost', step string|null, note string|null, "
+            "bytes integer, totalBytes integer, bytesPerSecond integer, layers [JobLayer], "
+            "createdAt time|null, startedAt time|null, endedAt time|null, error? ErrorBody"},
+    {"JobLayer", "digest string, step string, bytes integer, totalBytes integer"},
+    {"JobList", "jobs [Job]"},
+
     {"AuditPage", "entries [AuditEntry], nextCursor string|null, hasNext boolean"},
     {"AuditEntry", "time time, account? string, key? string, peer? string, action? string, "
                    "sandbox? string, object? string, result string, status? integer, "

@@ -14,6 +14,7 @@ extern const struct cay_route cay_v1_file_routes[], cay_v1_file_data_routes[],
     cay_v1_health_routes[], cay_v1_kept_routes[], cay_v1_process_routes[], cay_v1_batch_routes[];
 extern const struct cay_route cay_v1_access_routes[], cay_v1_status_routes[],
     cay_v1_network_routes[], cay_v1_history_routes[];
+extern const struct cay_route cay_v1_image_routes[], cay_v1_job_routes[];
 extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
 extern const struct cay_route cay_v1_port_routes[], cay_v1_expose_routes[], cay_v1_tunnel_routes[];
 
@@ -125,6 +126,12 @@ void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
 void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, int64_t per_page);
 /* exitCode, signal, reason: null where nobody knows. */
 void cay_v1_shape_exit(struct cay_json_writer *w, const struct cay_execution *ex);
+
+/* jobs.c */
+void cay_v1_shape_job(struct cay_json_writer *w, const char *key, const struct cay_job *job);
+/* 202, and where to look. */
+int cay_v1_answer_job(struct cay_req *req, struct cay_resp *resp, const char *id,
+                      struct cay_error *err);
 
 /* stream.c: an execution's log, as it grows. */
 enum cay_v1_form { CAY_V1_TEXT, CAY_V1_SSE, CAY_V1_NDJSON, CAY_V1_SOCKET };

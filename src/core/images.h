@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images, as dialects ask for them. They belong to the server, not to an account: who may write may
+ * bring one in by its own name, which its registry answers for; what changes others' images is the
+ * operator's. A name is taken in every spelling and told in its short one. */
+#pragma once
+#include "base/error.h"
+#include "base/str.h"
+#include "core/jobs.h"
+#include "model/config.h"
+#include "model/image.h"
+
+struct cay_core;
+
+enum cay_pull_policy {
+    CAY_PULL_MISSING, /* what is there is good */
+    CAY_PULL_ALWAYS,  /* the registry is asked whether it is still the same */
+    CAY_PULL_NEVER,   /* nobody is asked */
+};
+bool cay_pull_policy_parse(const char *word, enum cay_pull_policy *out);
+
+struct cay_image {
+    const char *name;
+    uint64_t bytes; /* unpacked, shared layers too */
+    uint32_t uses;  /* sandboxes and snapshots */
+    const char *digest, *source, *architecture, *user, *workdir, *stop_signal; /* "": none */
+    int64_t created_at_ms;
+    struct cay_strs env, entrypoint, cmd, layers;
+};
+
+struct cay_images {
+    struct cay_image *at;
+    size_t count;
+};
+
+/* CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND"; CAY_ERR_UNSUPPORTED where the provider keeps none. */
+int cay_core_images(struct cay_core *core, struct cay_arena *a, struct cay_images *out,
+                    struct cay_error *err);
+int cay_core_image(struct cay_core *core, const char *name, struct cay_arena *a,
+                   struct cay_image *out, struct cay_error *err);
+int cay_core_image_remove(struct cay_core *core, const char *name, struct cay_arena *a,
+                          const char **name_out, struct cay_error *err);
+int cay_core_image_prune(struct cay_core *core, struct cay_pruned *out, struct cay_error *err);
+
+/* Begins a job that brings it in from its registry, or joins the one that does. */
+int cay_core_image_pull(struct cay_core *core, const struct cay_account *owner, const char *name,
+                        enum cay_pull_policy policy, char job_out[CAY_ID_SIZE],
+                        struct cay_error *err);
+/* Its archive, a tar, as it is made: out_fd is to be read, non-blocking, and yours; end_fd gets a
+ * byte when all of it was written. name: an image, or a snapshot of the caller's; tag: as what it
+ * is loaded again, NULL: as itself.
+ */
+struct cay_export_ends {
+    int out_fd, end_fd;
+};
+int cay_core_image_export(struct cay_core *core, const struct cay_account *owner, const char *name,
+                          const char *tag, struct cay_export_ends *out, struct cay_error *err);
+
+/* For core.c */
+int cay_images_open(struct cay_core *core, const struct cay_config *cfg, struct cay_error *err);
+void cay_images_close(struct cay_core *core);

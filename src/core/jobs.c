@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/jobs.h"
+#include "base/clock.h"
+#include "base/sha256.h"
+#include "core/core.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RATE_MS 500 /* over so long the rate is measured */
+#define ID_PREFIX "job_"
+#define ID_HALF 8 /* digits that are random, and as many that sign them */
+
+struct cay_task {
+    struct cay_task *next;
+    struct cay_core *core;
+    struct cay_task_spec spec; /* strings in the arena */
+    struct cay_arena arena;
+    struct cay_strs accounts; /* who want it; those who gave it up are NULL */
+    struct cay_job told;
+    bool cancelled;
+    int end_fd, wait_fd; /* a pipe whose end is the job's */
+    int64_t rate_at_ms;
+    uint64_t rate_bytes;
+};
+
+void cay_jobs_init(struct cay_jobs *jobs)
+{
+    pthread_mutex_init(&jobs->lock, NULL);
+    cay_queue_init(&jobs->queue, CAY_JOBS_WAITING + CAY_JOB_THREADS);
+}
+
+static bool is_over(const struct cay_task *t)
+{
+    return t->told.state > CAY_JOB_RUNNING;
+}
+
+static void free_task(struct cay_task *t)
+{
+    if (t->spec.drop)
+        t->spec.drop(t->spec.arg);
+    cay_close_fd(&t->end_fd);
+    cay_close_fd(&t->wait_fd);
+    cay_arena_done(&t->arena);
+    free(t);
+}
+
+void cay_jobs_done(struct cay_core *core)
+{
+    struct cay_jobs *jobs = &core->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    jobs->closing = true;
+    for (struct cay_task *t = jobs->first; t; t = t->next)
+        t->cancelled = true;
+    pthread_mutex_unlock(&jobs->lock);
+    cay_queue_close(&jobs->queue);
+    while (jobs->started > 0)
+        (void)pthread_join(jobs->threads[--jobs->started], NULL);
+    cay_queue_done(&jobs->queue);
+    for (struct cay_task *t; (t = jobs->first);) {
+        jobs->first = t->next;
+        free_task(t);
+    }
+    pthread_mutex_destroy(&jobs->lock);
+}
+
+/* ---- ids ---- */
+
+static void sign(struct cay_core *core, const char *half, char out[ID_HALF + 1])
+{
+    uint8_t sum[32];
+    cay_sha256_hmac(core->token_key, sizeof core->token_key, half, ID_HALF, sum);
+    for (int i = 0; i < ID_HALF / 2; i++)
+        (void)snprintf(out + 2 * i, 3, "%02x", sum[i]); /* two digits */
+}
+
+static void make_id(struct cay_core *core, char out[CAY_ID_SIZE])
+{
+    char half[ID_HALF + 1], signature[ID_HALF + 1];
+    cay_id_hex(half, ID_HALF);
+    sign(core, half, signature);
+    (void)snprintf(out, CAY_ID_SIZE, ID_PREFIX "%s%s", half, signature); /* it fits */
+}
+
+static bool is_ours(struct cay_core *core, const char *id)
+{
+    char signature[ID_HALF + 1];
+    size_t len = strlen(ID_PREFIX);
+    if (strlen(id) != len + 2 * ID_HALF || strncmp(id, ID_PREFIX, len) != 0)
+        return false;
+    sign(core, id + len, signature);
+    return strcmp(id + len + ID_HALF, signature) == 0;
+}
+
+/* ---- the list; the lock is held ---- */
+
+static bool wants(const struct cay_task *t, const char *account_id)
+{
+    for (size_t i = 0; i < t->accounts.count; i++)
+        if (t->accounts.at[i] && strcmp(t->accounts.at[i], account_id) == 0)
+            return true;
+    return false;
+}
+
+/* Who gave it up may still look at what became of it. */
+static struct cay_task *find(struct cay_jobs *jobs, const struct cay_account *owner, const char *id)
+{
+    for (struct cay_task *t = jobs->first; t; t = t->next)
+        if (strcmp(t->told.id, id) == 0)
+            return wants(t, owner->id) ? t : NULL;
+    return NULL;
+}
+
+static struct cay_task *find_same(struct cay_jobs *jobs, const struct cay_task_spec *spec)
+{
+    for (struct cay_task *t = jobs->first; spec->key && t; t = t->next)
+        if (t->spec.kind == spec->kind && t->spec.key && strcmp(t->spec.key, spec->key) == 0 &&
+            !is_over(t) && !t->cancelled)
+            return t;
+    return NULL;
+}
+
+/* What ended long ago, and the oldest that ended while there are too many. */
+static void sweep(struct cay_jobs *jobs)
+{
+    int64_t now_ms = cay_clock_ms();
+    for (bool full = true; full;) {
+        struct cay_task **oldest = NULL;
+        for (struct cay_task **i = &jobs->first; *i; i = &(*i)->next)
+            if (is_over(*i) && (!oldest || (*i)->told.ended_at_ms < (*oldest)->told.ended_at_ms))
+                oldest = i;
+        full = oldest &&
+               (jobs->count >= CAY_JOBS || (*oldest)->told.ended_at_ms < now_ms - CAY_JOB_KEPT_MS);
+        if (full) {
+            struct cay_task *t = *oldest;
+            *oldest = t->next;
+            jobs->count--;
+            free_task(t);
+        }
+    }
+}
+
+/* ---- running ---- */
+
+static void end(struct cay_task *t, int r, const struct cay_error *err)
+{
+    struct cay_jobs *jobs = &t->core->jobs;
+    pthread_mutex_lock(&jobs->lock);
+    bool cancelled = r < 0 && t->cancelled;
+    t->told.state = r == 0 ? CAY_JOB_SUCCEEDED : cancelled ? CAY_JOB_CANCELLED : CAY_JOB_FAILED;
+    t->told.step = r == 0 ? "done" : t->told.step;
+    t->told.ended_at_ms = cay_clock_ms();
+    t->told.bytes_per_second = 0;
+    if (r < 0)
+        t->told.err = *err;
+    cay_close_fd(&t->end_fd); /* whoever waits hears of it */
+    if (t->spec.drop)
+        t->spec.drop(t->spec.arg);
+    t->spec.drop = NULL;
+    jobs->busy--;
+    pthread_mutex_unlock(&jobs->lock);
+}
+
+static void *job_main(void *arg)
+{
+    struct cay_core *core = arg;
+    struct cay_task *t;
+    while ((t = cay_queue_pop(&core->jobs.queue, -1)) != NULL) {
+        struct cay_error err = {0};
+        int r = 0;
+        pthread_mutex_lock(&core->jobs.lock);
+        t->told.state = CAY_JOB_RUNNING;
+        t->told.started_at_ms = cay_clock_ms();
+        t->rate_at_ms = cay_clock_mono_ms();
+        if (t->cancelled)
+            r = cay_fail_as(&err, CAY_ERR_CONFLICT, "CANCELLED", "it was cancelled");
+        pthread_mutex_unlock(&core->jobs.lock);
+        if (r == 0)
+            r = t->spec.run(core, t, t->spec.arg, &err);
+        end(t, r, &err);
+    }
+    return NULL;
+}
+
+/* A thread for each that runs, up to their number; they stay. */
+static int make_thread(struct cay_core *core, struct cay_error *err)
+{
+    struct cay_jobs *jobs = &core->jobs;
+    if (jobs->busy < jobs->started || jobs->started == CAY_JOB_THREADS)
+        return 0;
+    if (pthread_create(&jobs->threads[jobs->started], NULL, job_main, core) == 0)
+        jobs->started++;
+    else if (jobs->started == 0)
+        return cay_fail(err, CAY_ERR_UNAVAILABLE, "cannot start a thread");
+    return 0;
+}
+
+static struct cay_task *new_task(struct cay_core *core, const struct cay_task_spec *spec)
+{
+    int ends[2];
+    struct cay_task *t = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 ? calloc(1, sizeof *t) : NULL;
+    if (!t)
+        return NULL;
+    *t = (struct cay_task){.core = core, .spec = *spec, .wait_fd = ends[0], .end_fd = ends[1]};
+    t->spec.key = cay_arena_strdup(&t->arena, spec->key);
+    t->spec.subject = cay_arena_strdup(&t->arena, spec->subject);
+    t->told = (struct cay_job){.kind = spec->kind,
+                               .subject = t->spec.subject,
+                               .step = "waiting",
+                               .created_at_ms = cay_clock_ms()};
+    make_id(core, t->told.id);
+    return t;
+}
+
+static int too_many(struct cay_error *err)
+{
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_JOBS", "too many jobs are under way");
+}
+
+/* The lock is held. */
+static int begin(struct cay_core *core, const struct cay_account *owner,
+                 const struct cay_task_spec *spec, struct cay_task **out, struct cay_error *err)
+{
+    struct cay_jobs *jobs = &core->jobs;
+    sweep(jobs);
+    if (jobs->closing || jobs->count >= CAY_JOBS ||
+        jobs->busy >= CAY_JOBS_WAITING + CAY_JOB_THREADS)
+        return too_many(err);
+    int r = make_thread(core, err);
+    if (r < 0)
+        return r;
+    struct cay_task *t = new_task(core, spec);
+    if (!t)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot begin a job");
+    cay_strs_push(&t->arena, &t->accounts, cay_arena_strdup(&t->arena, owner->id));
+    t->next = jobs->first;
+    jobs->first = t;
+    jobs->count++;
+    jobs->busy++;
+    if (!cay_queue_push(&jobs->queue, t))
+        abort(); /* there is room for all that are busy */
+    *out = t;
+    return 0;
+}
+
+int cay_task_begin(struct cay_core *core, const struct cay_account *owner,
+                   const struct cay_task_spec *spec, char id_out[CAY_ID_SIZE],
+                   struct cay_error *err)
+{
+    struct cay_jobs *jobs = &core->jobs;
+    int r = 0;
+    pthread_mutex_lock(&jobs->lock);
+    struct cay_task *t = find_same(jobs, spec);
+    bool joined = t != NULL;
+    if (!t)
+        r = begin(core, owner, spec, &t, err);
+    else if (!wants(t, owner->id) && t->accounts.count == CAY_JOB_ACCOUNTS)
+        r = too_many(err);
+    else if (!wants(t, owner->id))
+        cay_strs_push(&t->arena, &t->accounts, cay_arena_strdup(&t->arena, owner->id));
+    if (r == 0)
+        memcpy(id_out, t->told.id, CAY_ID_SIZE);
+    pthread_mutex_unlock(&jobs->lock);
+    if ((joined || r < 0) && spec->drop)
+        spec->drop(spec->arg);
+    return r;
+}
+
+/* ---- told by who works on it ---- */
+
+void cay_task_parts(struct cay_task *t, const struct cay_job_part *parts, size_t count)
+{
+    pthread_mutex_lock(&t->core->jobs.lock);
+    t->told.parts = cay_arena_alloc(&t->arena, count * sizeof *parts + 1);
+    t->told.part_count = count;
+    for (size_t i = 0; i < count; i++) {
+        t->told.parts[i] = parts[i];
+        t->told.total_bytes += parts[i].total_bytes;
+    }
+    pthread_mutex_unlock(&t->core->jobs.lock);
+}
+
+void cay_task_at(struct cay_task *t, const char *step)
+{
+    pthread_mutex_lock(&t->core->jobs.lock);
+    t->told.step = step;
+    pthread_mutex_unlock(&t->core->jobs.lock);
+}
+
+void cay_task_part_at(struct cay_task *t, size_t part, const char *step)
+{
+    pthread_mutex_lock(&t->core->jobs.lock);
+    t->told.parts[part].step = step;
+    pthread_mutex_unlock(&t->core->jobs.lock);
+}
+
+void cay_task_note(struct cay_task *t, const char *text)
+{
+    pthread_mutex_lock(&t->core->jobs.lock);
+    cay_str_copy(t->told.note, sizeof t->told.note, text);
+    pthread_mutex_unlock(&t->core->jobs.lock);
+}
+
+void cay_task_total(struct cay_task *t, uint64_t bytes)
+{
+    pthread_mutex_lock(&t->core->jobs.lock);
+    t->told.total_bytes = bytes;
+    pthread_mutex_unlock(&t->core->jobs.lock);
+}
+
+static void measure(struct cay_task *t)
+{
+    int64_t now_ms = cay_clock_mono_ms(), took_ms = now_ms - t->rate_at_ms;
+    if (took_ms < RATE_MS)
+        return;
+    uint64_t moved = t->told.done_bytes > t->rate_bytes ? t->told.done_bytes - t->rate_bytes : 0;
+    t->told.bytes_per_second = moved * 1000 / (uint64_t)took_ms;
+    t->rate_at_ms = now_ms;
+    t->rate_bytes = t->told.done_bytes;
+}
+
+bool cay_task_more(struct cay_task *t, size_t part, int64_t bytes)
+{
+    pthread_mutex_lock(&t->core->jobs.lock);
+    t->told.done_bytes += (uint64_t)bytes;
+    if (part < t->told.part_count)
+        t->told.parts[part].done_bytes += (uint64_t)bytes;
+    measure(t);
+    bool goes_on = !t->cancelled;
+    pthread_mutex_unlock(&t->core->jobs.lock);
+    return goes_on;
+}
+
+bool cay_task_goes_on(struct cay_task *t)
+{
+    return cay_task_more(t, SIZE_MAX, 0);
+}
+
+/* ---- asked by others ---- */
+
+static void copy(struct cay_arena *a, const struct cay_task *t, struct cay_job *out)
+{
+    *out = t->told;
+    out->subject = cay_arena_strdup(a, out->subject);
+    out->parts = cay_arena_alloc(a, out->part_count * sizeof *out->parts + 1);
+    if (out->part_count)
+        memcpy(out->parts, t->told.parts, out->part_count * sizeof *out->parts);
+}
+
+/* Holds the lock when it succeeds with a task. */
+static int find_locked(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       struct cay_task **out, struct cay_error *err)
+{
+    pthread_mutex_lock(&core->jobs.lock);
+    *out = find(&core->jobs, owner, id);
+    bool known = false;
+    for (struct cay_task *t = core->jobs.first; t && !*out; t = t->next)
+        known = known || strcmp(t->told.id, id) == 0;
+    if (*out)
+        return 0;
+    pthread_mutex_unlock(&core->jobs.lock);
+    if (known || !is_ours(core, id))
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "JOB_NOT_FOUND", "job not found");
+    return 0;
+}
+
+static void say_lost(const char *id, struct cay_job *out)
+{
+    *out = (struct cay_job){.state = CAY_JOB_LOST};
+    cay_str_copy(out->id, sizeof out->id, id);
+    (void)cay_fail_as(&out->err, CAY_ERR_NOT_FOUND, "JOB_LOST",
+                      "the server was restarted, or the job ended long ago");
+}
+
+int cay_core_job(struct cay_core *core, const struct cay_account *owner, const char *id,
+                 struct cay_arena *a, struct cay_job *out, struct cay_error *err)
+{
+    struct cay_task *t;
+    int r = find_locked(core, owner, id, &t, err);
+    if (r == 0 && !t)
+        say_lost(id, out);
+    if (r < 0 || !t)
+        return r;
+    copy(a, t, out);
+    pthread_mutex_unlock(&core->jobs.lock);
+    return 0;
+}
+
+int cay_core_jobs(struct cay_core *core, const struct cay_account *owner, struct cay_arena *a,
+                  struct cay_job_list *out, struct cay_error *err)
+{
+    (void)err; /* as the others have it */
+    pthread_mutex_lock(&core->jobs.lock);
+    sweep(&core->jobs);
+    struct cay_job_list list = {.at = cay_arena_alloc(a, core->jobs.count * sizeof *list.at + 1)};
+    for (struct cay_task *t = core->jobs.first; t; t = t->next)
+        if (wants(t, owner->id))
+            copy(a, t, &list.at[list.count++]);
+    pthread_mutex_unlock(&core->jobs.lock);
+    *out = list;
+    return 0;
+}
+
+/* The last one who wants it ends it, and goes on seeing what became of it. */
+static void give_up(struct cay_task *t, const char *account_id)
+{
+    size_t others = 0;
+    for (size_t i = 0; i < t->accounts.count; i++)
+        others += t->accounts.at[i] && strcmp(t->accounts.at[i], account_id) != 0;
+    if (others == 0)
+        t->cancelled = true;
+    for (size_t i = 0; others && i < t->accounts.count; i++)
+        if (t->accounts.at[i] && strcmp(t->accounts.at[i], account_id) == 0)
+            t->accounts.at[i] = NULL;
+}
+
+int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, const char *id,
+                        struct cay_arena *a, struct cay_job *out, struct cay_error *err)
+{
+    struct cay_task *t;
+    int r = find_locked(core, owner, id, &t, err);
+    if (r == 0 && !t)
+        say_lost(id, out);
+    if (r < 0 || !t)
+        return r;
+    if (!is_over(t))
+        give_up(t, owner->id);
+    copy(a, t, out);
+    pthread_mutex_unlock(&core->jobs.lock);
+    return 0;
+}
+
+int cay_core_job_wait(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      int *fd_out, struct cay_error *err)
+{
+    struct cay_task *t;
+    int r = find_locked(core, owner, id, &t, err);
+    if (r == 0 && !t)
+        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "JOB_NOT_FOUND", "job not found");
+    if (r < 0)
+        return r;
+    int fd = fcntl(t->wait_fd, F_DUPFD_CLOEXEC, 0);
+    pthread_mutex_unlock(&core->jobs.lock);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot wait for a job");
+    *fd_out = fd;
+    return 0;
+}

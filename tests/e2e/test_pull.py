@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images from a registry: Debian's own on loopback, plain, under TLS, with names and with tokens, and behind a proxy
+that cuts, delays, and lies."""
+import json
+import os
+import subprocess
+import threading
+import time
+from collections import namedtuple
+
+import pytest
+
+from harness import proc
+from harness.certificates import Authority
+from harness.registry import PLATFORM, Between, Layout, Registry, Tokens, busybox_files, small_store
+from harness.server import IMAGES, Server
+from harness.wait import stretch, until
+
+Pair = namedtuple("Pair", "cert key")
+SMALL = {"memoryGB": 0.125}
+
+
+@pytest.fixture(scope="module")
+def registry():
+    registry = Registry()
+    yield registry
+    registry.close()
+
+
+@pytest.fixture(scope="module")
+def layout(tmp_path_factory):
+    """busybox below, two layers of noise on top; some variables and a user."""
+    layout = Layout(tmp_path_factory.mktemp("layout") / "box")
+    layers = [layout.layer(busybox_files(IMAGES)), layout.layer({"noise": os.urandom(3 << 20)}),
+              layout.layer({"more": os.urandom(1 << 20)}, "zstd")]
+    return layout.done(layout.manifest(layers, {"Env": ["COLOUR=blue", "PATH=/bin"], "WorkingDir": "/"}))
+
+
+@pytest.fixture(scope="module")
+def pushed(registry, layout):
+    return registry.push(layout, "team/box:1")
+
+
+@pytest.fixture
+def start(fresh, tmp_path):
+    """A server with an image store of its own."""
+    def make(*args, **options):
+        return fresh("--images", small_store(tmp_path / "images", IMAGES), *args, **options).start()
+
+    return make
+
+
+def finished(client, job_id, timeout=60):
+    """The job when it is over, by its stream of events."""
+    with client.stream("GET", f"/jobs/{job_id}", headers={"Accept": "text/event-stream"}) as stream:
+        events = list(stream.events())
+    assert events[-1].name == "end" and all(e.name == "progress" for e in events[:-1]), events
+    return events[-1].data
+
+
+def pull(client, image, **body):
+    answer = client.post("/images/pull", {"image": image, **body})
+    assert answer.status == 202, answer
+    assert answer.headers["Location"] == f"/api/v1/jobs/{answer.json()['id']}"
+    return finished(client, answer.json()["id"])
+
+
+def test_pull_and_run(start, registry, pushed):
+    client = start("--registry-insecure", registry.host).client()
+    job = pull(client, pushed)
+    assert job["status"] == "succeeded" and job["bytes"] == job["totalBytes"] > 4 << 20, job
+    assert [layer["step"] for layer in job["layers"]] == ["done"] * 3
+    image = client.get("/images", ref=pushed).json()
+    assert image["name"] == image["source"] == pushed and "COLOUR=blue" in image["env"] and len(image["layers"]) == 3
+    assert client.get("/images/busybox").json()["name"] == "busybox"
+    client.create("box", image=pushed)
+    assert client.sh("box", "echo $COLOUR; wc -c < /noise") == f"blue\n{3 << 20}\n"
+    again = pull(client, pushed)
+    assert again["status"] == "succeeded" and again["bytes"] == 0, "nothing is fetched twice"
+    assert [job["id"] for job in client.get("/jobs").json()["jobs"]][0] == again["id"]
+
+
+def test_unknown(start, registry):
+    client = start("--registry-insecure", registry.host).client()
+    job = pull(client, f"{registry.host}/no/such:1")
+    assert job["status"] == "failed" and job["error"]["code"] == "IMAGE_NOT_FOUND", job
+    assert client.get("/images", ref="no/such").error["code"] == "IMAGE_NOT_FOUND"
+    assert client.post("/images/pull", {"image": "UPPER"}).status == 400
+
+
+def test_platforms(start, registry, tmp_path):
+    """The entry of an index that fits this machine; none is told with what there is."""
+    layout = Layout(tmp_path / "many")
+    other = "arm64" if PLATFORM == "amd64" else "amd64"
+    entries = {}
+    for platform in (other, PLATFORM):
+        manifest = layout.manifest([layout.layer({**busybox_files(IMAGES), "which": platform.encode()})], None, platform)
+        entries[platform] = {**manifest, "platform": {"os": "linux", "architecture": platform}}
+    name = registry.push(layout.done(layout.index([entries[other], entries[PLATFORM]])), "many/box:1")
+    client = start("--registry-insecure", registry.host).client()
+    assert pull(client, name)["status"] == "succeeded"
+    client.create("box", image=name)
+    assert client.sh("box", "cat /which") == PLATFORM
+    alone = registry.push(layout.done(layout.index([entries[other]])), "many/box:2")
+    job = pull(client, alone)
+    assert job["status"] == "failed" and other in json.dumps(job["error"]), job
+
+
+def test_by_digest(start, registry, pushed, layout):
+    digest = json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]
+    client = start("--registry-insecure", registry.host).client()
+    assert pull(client, f"{registry.host}/team/box@{digest}")["status"] == "succeeded"
+    job = pull(client, f"{registry.host}/team/box@sha256:{'0' * 64}")
+    assert job["status"] == "failed" and job["error"]["code"] == "IMAGE_NOT_FOUND"
+
+
+# ---- who we are, and whom we trust ----
+
+
+def test_tls_and_basic(start, layout, tmp_path):
+    authority = Authority(tmp_path)
+    secret = subprocess.run(["htpasswd", "-Bbn", "robot", "pass:word"], capture_output=True, check=True).stdout
+    (tmp_path / "htpasswd").write_bytes(secret)
+    registry = Registry(f"auth: {{htpasswd: {{realm: test, path: {tmp_path}/htpasswd}}}}",
+                        Pair(*authority.sign("registry")))
+    name = registry.push(layout, "secret/box:1", "--dest-creds", "robot:pass:word")
+    config = tmp_path / "cay.conf"
+    config.write_text(f"registry.{registry.host}.private = true\n")
+    server = start("--config", str(config))
+    assert pull(server.client(), name)["error"]["code"] == "NOT_TRUSTED"
+
+    def again(*lines):
+        server.stop()
+        config.write_text("\n".join([f"registry.{registry.host}.ca = {authority.file}", *lines]) + "\n")
+        return server.start().client()
+
+    assert pull(again(), name)["error"]["code"] == "REGISTRY_DENIED"
+    wrong = again(f"registry.{registry.host}.username = robot", f"registry.{registry.host}.password = wrong")
+    assert pull(wrong, name)["error"]["code"] == "REGISTRY_DENIED"
+    docker = tmp_path / "config.json"
+    docker.write_text(json.dumps({"auths": {registry.host: {"auth": "cm9ib3Q6cGFzczp3b3Jk"}}, "credsStore": "nobody"}))
+    assert pull(again(f"registry-auth = {docker}"), name)["status"] == "succeeded"
+    assert "pass:word" not in server.log(1000) and "cm9ib3Q6cGFzczp3b3Jk" not in server.log(1000)
+    registry.close()
+
+
+def test_token(start, registry, pushed):
+    tokens, between = Tokens("robot", "pw"), Between(registry.port)
+    between.rule = tokens.guard
+    name = pushed.replace(registry.host, between.host)
+    env = {"CAY_REGISTRY": f"{between.host}.username=robot"}
+    server = start("--registry-insecure", f"{between.host},{tokens.host}", env=env)
+    assert pull(server.client(), name)["error"]["code"] == "REGISTRY_DENIED"
+    server.stop()
+    auth = os.path.join(server.data, "auth.json")
+    with open(auth, "w") as file:
+        json.dump({"auths": {f"http://{between.host}": {"username": "robot", "password": "pw"}}}, file)
+    server.env.pop("CAY_REGISTRY")
+    server.args += ["--registry-auth", auth]
+    assert pull(server.start().client(), name)["status"] == "succeeded"
+    assert tokens.asked[-1] == ("/token?scope=repository%3Ateam%2Fbox%3Apull&service=test", tokens.basic)
+    assert len([a for a in tokens.asked if a[1]]) == 1, "one token for all of it"
+    assert not any("Basic" in str(headers) for _, _, headers in between.seen), "the password goes to the token server only"
+    tokens.close()
+    between.close()
+
+
+def test_private_addresses_are_refused(start, registry, pushed):
+    """Whoever names a registry does not get to knock on the operator's doors."""
+    between = Between(registry.port)
+    server = start("--registry-insecure", between.host)
+    client = server.client()
+    for host in (registry.host, f"127.0.0.1:{registry.port}", "169.254.169.254", "10.0.0.1"):
+        job = pull(client, f"{host}/team/box:1")
+        assert job["error"]["code"] in ("ADDRESS_REFUSED", "INSECURE_REGISTRY"), job
+    # Nor by a redirect of one that is open to us.
+    between.rule = lambda path, handler: "/blobs/" in path and not handler.answer(
+        307, b"", {"Location": f"http://127.0.0.1:{registry.port}{path}"})
+    job = pull(client, pushed.replace(registry.host, between.host))
+    assert job["error"]["code"] == "INSECURE_REGISTRY", job
+    between.rule = lambda path, handler: "/blobs/" in path and not handler.answer(
+        307, b"", {"Location": f"https://127.0.0.1:{registry.port}{path}"})
+    job = pull(client, pushed.replace(registry.host, between.host))
+    assert job["error"]["code"] == "ADDRESS_REFUSED", job
+    between.close()
+
+
+def test_redirects(start, registry, pushed):
+    """Blobs may lie elsewhere; a secret does not go there; a loop ends."""
+    tokens, between, elsewhere = Tokens("robot", "pw"), Between(registry.port), Between(registry.port)
+    name = pushed.replace(registry.host, between.host)
+
+    def rule(path, handler):
+        if tokens.guard(path, handler):
+            return True
+        if "/blobs/" in path:
+            handler.answer(307, b"", {"Location": f"http://{elsewhere.host}{path}"})
+        return "/blobs/" in path
+
+    between.rule = rule
+    auth = os.path.join(os.path.dirname(str(registry.dir)), f"auth-{os.getpid()}.json")
+    with open(auth, "w") as file:
+        json.dump({"auths": {between.host: {"username": "robot", "password": "pw"}}}, file)
+    server = start("--registry-insecure", f"{between.host},{elsewhere.host},{tokens.host}", "--registry-auth", auth)
+    os.unlink(auth)
+    client = server.client()
+    assert pull(client, name)["status"] == "succeeded"
+    assert elsewhere.blobs() and not any("Authorization" in headers for _, _, headers in elsewhere.seen)
+    between.rule = lambda path, handler: not handler.answer(302, b"", {"Location": path + "x"})
+    job = pull(client, name.replace(":1", ":2"))
+    assert job["error"]["code"] == "TOO_MANY_REDIRECTS", job
+    for one in (tokens, between, elsewhere):
+        one.close()
+
+
+def test_mirrors(start, registry, pushed, tmp_path):
+    """Asked first, in their order; the registry itself last."""
+    mirror, dead = Between(registry.port), Between(registry.port)
+    dead.rule = lambda path, handler: not handler.answer(404)
+    config = tmp_path / "cay.conf"
+    config.write_text(f"registry.images.invalid.mirror = http://{dead.host},http://{mirror.host}\n")
+    client = start("--config", str(config)).client()
+    assert pull(client, "images.invalid/team/box:1")["status"] == "succeeded"
+    assert len(dead.seen) == 1, "who did not have it is not asked again"
+    job = pull(client, "images.invalid/team/none:1")
+    assert job["error"]["code"] == "REGISTRY_NOT_FOUND", job
+    assert dead.host in job["error"]["details"]["cause"] and "images.invalid" in job["error"]["details"]["cause"]
+    mirror.close()
+    dead.close()
+
+
+# ---- when things go wrong ----
+
+
+@pytest.fixture
+def broken(start, registry, pushed):
+    between = Between(registry.port)
+    client = start("--registry-insecure", between.host).client()
+    yield between, client, pushed.replace(registry.host, between.host)
+    between.close()
+
+
+def test_goes_on_where_it_was_cut(broken):
+    between, client, name = broken
+    cuts = {}
+
+    def rule(path, handler):
+        if "/blobs/" not in path or cuts.setdefault(path, 0) >= 2:
+            return False
+        cuts[path] += 1
+        handler.cut_after(100000)
+        return True
+
+    between.rule = rule
+    job = pull(client, name)
+    assert job["status"] == "succeeded" and job["bytes"] == job["totalBytes"], job
+    ranges = sorted(headers["Range"] for _, _, headers in between.blobs() if "Range" in headers)
+    assert ranges and set(ranges) == {"bytes=100000-", "bytes=200000-"}
+    client.create("box", image=name)
+
+
+def test_a_server_that_does_not_do_parts(broken):
+    between, client, name = broken
+    cut = set()
+
+    def rule(path, handler):
+        if "/blobs/" not in path:
+            return False
+        del handler.headers["Range"]
+        if path in cut:
+            return False
+        cut.add(path)
+        handler.cut_after(70000)
+        return True
+
+    between.rule = rule
+    job = pull(client, name)
+    assert job["status"] == "succeeded" and job["bytes"] == job["totalBytes"], job
+
+
+def test_wrong_bytes(broken):
+    between, client, name = broken
+    between.mangle = lambda body: body[:-1] + bytes([body[-1] ^ 1])
+    job = pull(client, name)
+    assert job["status"] == "failed" and job["error"]["code"] == "DIGEST_MISMATCH", job
+    assert client.get("/images", ref=name).status == 404
+    between.mangle = None
+    assert pull(client, name)["status"] == "succeeded", "nothing of it stayed"
+
+
+def test_wrong_manifest(broken, layout):
+    between, client, name = broken
+    digest = json.loads((layout / "index.json").read_text())["manifests"][0]["digest"]
+    between.rule = lambda path, handler: "/manifests/" in path and not handler.answer(
+        200, b'{"schemaVersion": 2}', {"Content-Type": "application/vnd.oci.image.manifest.v1+json"})
+    assert pull(client, f"{name.rsplit(':', 1)[0]}@{digest}")["error"]["code"] == "DIGEST_MISMATCH"
+    assert pull(client, name)["error"]["code"] == "BAD_IMAGE"
+    between.rule = lambda path, handler: "/manifests/" in path and not handler.answer(200, b" " * (5 << 20))
+    assert pull(client, name)["error"]["code"] == "BAD_REGISTRY", "a manifest without an end"
+
+
+def test_too_many_bytes(broken):
+    between, client, name = broken
+    between.mangle = lambda body: body + b"more"
+    assert pull(client, name)["error"]["code"] == "BAD_REGISTRY"
+
+
+def test_busy_and_failing(broken):
+    between, client, name = broken
+    answers = [429, 500, 503]
+
+    def rule(path, handler):
+        if not answers:
+            return False
+        handler.answer(answers.pop(0), b"later", {"Retry-After": "1"})
+        return True
+
+    between.rule = rule
+    assert pull(client, name)["status"] == "succeeded" and not answers
+    between.rule = lambda path, handler: not handler.answer(500, b"broken\nfor good")
+    job = pull(client, name.replace(":1", ":2"))
+    assert job["error"]["code"] == "REGISTRY_UNREACHABLE" and "broken for good" in job["error"]["details"]["cause"]
+
+
+def test_cancel(broken):
+    between, client, name = broken
+    waiting, go = threading.Event(), threading.Event()
+
+    def rule(path, handler):
+        if "/blobs/" in path:
+            waiting.set()
+            go.wait(stretch(30))
+        return False
+
+    between.rule = rule
+    job = client.post("/images/pull", {"image": name}).json()
+    assert waiting.wait(stretch(20))
+    answer = client.delete(f"/jobs/{job['id']}")
+    assert answer.status == 200, answer
+    assert finished(client, job["id"])["status"] == "cancelled"
+    go.set()
+    assert client.get("/images", ref=name).status == 404
+    assert client.delete("/jobs/job_0000000000000000").error["code"] == "JOB_NOT_FOUND"
+
+
+def test_a_restart_loses_jobs(fresh, registry, tmp_path, pushed):
+    between = Between(registry.port)
+    waiting, go = threading.Event(), threading.Event()
+
+    def rule(path, handler):
+        waiting.set()
+        go.wait(stretch(30))
+        return False
+
+    between.rule = rule
+    server = fresh("--images", small_store(tmp_path / "images", IMAGES), "--registry-insecure", between.host).start()
+    job = server.client().post("/images/pull", {"image": pushed.replace(registry.host, between.host)}).json()
+    assert waiting.wait(stretch(20))
+    server.kill("server")
+    go.set()
+    server.recover()
+    told = server.client().get(f"/jobs/{job['id']}").json()
+    assert told["status"] == "lost" and told["error"]["code"] == "JOB_LOST"
+    assert os.listdir(os.path.join(server.data, "pulls")) == []
+    between.close()
+
+
+def test_memory(start, registry, tmp_path):
+    """However large an image is, the server that fetches it stays small."""
+    layout = Layout(tmp_path / "large")
+    layers = [layout.layer({f"noise{i}": os.urandom(40 << 20)}, "") for i in range(3)]
+    name = registry.push(layout.done(layout.manifest(layers)), "large/box:1")
+    server = start("--registry-insecure", registry.host)
+    client = server.client()
+    before = 1024 * proc.rss_kib(server.pid("server"))
+    job = client.post("/images/pull", {"image": name}).json()["id"]
+    grown = 0
+    while client.get(f"/jobs/{job}").json()["status"] in ("waiting", "running"):
+        grown = max(grown, 1024 * proc.rss_kib(server.pid("server")) - before)
+        time.sleep(0.02)
+    assert client.get(f"/jobs/{job}").json()["status"] == "succeeded"
+    assert grown < 32 << 20, f"{grown >> 20} MiB"
