@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define WITHOUT_TOKEN (CAY_SCOPE_READ | CAY_SCOPE_EXEC | CAY_SCOPE_WRITE)
+#define WITHOUT_TOKEN (CAY_SCOPE_READ | CAY_SCOPE_EXEC | CAY_SCOPE_WRITE | CAY_SCOPE_IMAGES)
 
 const char *const cay_auth_scopes[] = {"read", "exec", "write", "account", NULL};
 
@@ -100,7 +100,7 @@ static int allow(const struct cay_req *req, const struct cay_account *who, enum 
 {
     if (who->only && strcmp(cay_req_param(req, "id"), who->only) != 0)
         return cay_fail(err, CAY_ERR_FORBIDDEN, "this token opens one sandbox and nothing else");
-    if (!(who->scopes & scope) && scope == CAY_SCOPE_ADMIN)
+    if (!(who->scopes & scope) && (scope == CAY_SCOPE_ADMIN || scope == CAY_SCOPE_IMAGES))
         return cay_fail(err, CAY_ERR_FORBIDDEN,
                         "this is for the operator, on the server's machine");
     if (!(who->scopes & scope))

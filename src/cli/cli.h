@@ -56,7 +56,7 @@ extern const struct cay_command cay_command_history, cay_command_diff, cay_comma
 extern const struct cay_command cay_command_ports, cay_command_expose, cay_command_unexpose,
     cay_command_forward;
 extern const struct cay_command cay_command_account, cay_command_key, cay_command_team,
-    cay_command_quota;
+    cay_command_quota, cay_command_image;
 extern const struct cay_command cay_command_network;
 
 /* `cay: message (CODE): cause` on stderr; the code only when a server gave it. */

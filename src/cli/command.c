@@ -42,6 +42,7 @@ static const struct cay_command *const commands[] = {
     &cay_command_snapshot,
     &cay_command_snapshots,
     &cay_command_volumes,
+    &cay_command_image,
     &cay_command_stats,
     &cay_command_account,
     &cay_command_key,

@@ -228,7 +228,7 @@ int cay_core_act_for(struct cay_core *core, const char *id_or_name, struct cay_a
     int r = cay_core_holder(core, id_or_name, a, &h, err);
     if (r == 0)
         *out = (struct cay_account){.id = cay_arena_strdup(a, h.id),
-                                    .scopes = ALL_SCOPES | CAY_SCOPE_ADMIN};
+                                    .scopes = ALL_SCOPES | CAY_SCOPE_ADMIN | CAY_SCOPE_IMAGES};
     return r;
 }
 

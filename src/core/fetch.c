@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/core.h"
+#include "core/image.h"
+#include "core/images.h"
 #include <string.h>
 #include <time.h>
 
@@ -97,16 +99,33 @@ static void rest(struct cay_fetcher *f, int64_t ms)
     pthread_mutex_unlock(&f->lock);
 }
 
-static int run(struct cay_fetch *job, struct cay_error *err)
+static int build(struct cay_fetch *job, const char *image, struct cay_error *err)
 {
     struct cay_core *core = job->core;
     const struct cay_build_watch watch = {log_line, is_to_stop, job};
     for (;;) {
-        int r = cay_provider_build(core->provider, job->image, &watch, err);
+        int r = cay_provider_build(core->provider, image, &watch, err);
         if (r == 0 || strcmp(cay_error_name(err), "TOO_MANY_BUILDS") != 0 || is_to_stop(job))
             return r;
         rest(&core->fetcher, AGAIN_MS);
     }
+}
+
+/* Its registry first, then a recipe. */
+static int run(struct cay_fetch *job, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error asked = {0};
+    const char *image;
+    bool asks = cay_images_are_asked_for(job->core, job->image);
+    if (asks && cay_images_ask(job->core, job->image, is_to_stop, job, &asked) == 0)
+        return 0;
+    int r = cay_image_recipe(job->core, job->image, &a, &image, err);
+    if (r == CAY_ERR_NOT_FOUND && asks)
+        cay_error_tried(
+            err, cay_arena_printf(&a, "registry: %s", job->image),
+            cay_arena_printf(&a, "%s%s%s", asked.msg, asked.cause[0] ? ": " : "", asked.cause));
+    return r < 0 ? r : build(job, image, err);
 }
 
 static void finish(struct cay_fetch *job)

@@ -81,7 +81,18 @@ static bool has(const struct cay_strs *list, const char *name)
 }
 
 int cay_image_plan(struct cay_core *core, const char *name, struct cay_arena *a,
-                   const char **build_out, struct cay_error *err)
+                   const char **fetch_out, struct cay_error *err)
+{
+    const char *names[CAY_IMAGE_NAMES];
+    if (!cay_images_are_asked_for(core, name))
+        return cay_image_recipe(core, name, a, fetch_out, err);
+    (void)cay_image_names(core, name, names);
+    *fetch_out = names[0];
+    return 0;
+}
+
+int cay_image_recipe(struct cay_core *core, const char *name, struct cay_arena *a,
+                     const char **build_out, struct cay_error *err)
 {
     const char *names[CAY_IMAGE_NAMES];
     struct cay_strs recipes = {0};

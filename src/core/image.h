@@ -18,10 +18,13 @@ struct cay_core;
  * the core. */
 size_t cay_image_names(const struct cay_core *core, const char *name,
                        const char *out[CAY_IMAGE_NAMES]);
-/* The store has none of them: the one that a recipe makes. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND",
- * with all that was tried. */
+/* The store has none of them: the name to fetch it by, from its registry or by a recipe. Where no
+ * registry is asked, as below. */
 int cay_image_plan(struct cay_core *core, const char *name, struct cay_arena *a,
-                   const char **build_out, struct cay_error *err);
+                   const char **fetch_out, struct cay_error *err);
+/* The name that a recipe makes. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", with all that was tried. */
+int cay_image_recipe(struct cay_core *core, const char *name, struct cay_arena *a,
+                     const char **build_out, struct cay_error *err);
 /* Do both mean the same image? */
 bool cay_image_same(const struct cay_core *core, const char *one, const char *other);
 /* What a runtime is made of, by a name that an alias may give another meaning; NULL: nobody knows

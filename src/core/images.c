@@ -6,6 +6,7 @@
 #include "image/registry.h"
 #include "image/text.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -177,6 +178,54 @@ int cay_core_image_pull(struct cay_core *core, const struct cay_account *owner, 
         .drop = free,
         .arg = arg};
     return cay_task_begin(core, owner, &spec, job_out, err);
+}
+
+bool cay_images_are_asked_for(struct cay_core *core, const char *name)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error ignored; /* it is no name of a registry's */
+    return core->registry && core->pull_policy != CAY_PULL_NEVER &&
+           short_name(&a, name, &name, &ignored) == 0;
+}
+
+static int await(struct cay_core *core, const struct cay_account *owner, const char *id,
+                 bool (*stop)(void *arg), void *arg, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_job job;
+    int r = cay_core_job_wait(core, owner, id, &fd, err);
+    if (r < 0)
+        return r;
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    while (poll(&end, 1, CAY_JOB_LOOK_MS) <= 0)
+        if (stop(arg)) /* it gives up by itself when the server closes; others may want it */
+            return cay_fail(err, CAY_ERR_CONFLICT, "nobody waits for the image any more");
+    r = cay_core_job(core, owner, id, &a, &job, err);
+    if (r == 0 && job.state != CAY_JOB_SUCCEEDED) {
+        *err = job.err;
+        return err->code ? err->code : cay_fail(err, CAY_ERR_INTERNAL, "the pull was lost");
+    }
+    return r;
+}
+
+int cay_images_ask(struct cay_core *core, const char *name, bool (*stop)(void *arg), void *arg,
+                   struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    const struct cay_account owner = {.id = CAY_LOCAL_ACCOUNT};
+    struct cay_image_list list;
+    const char *same = name;
+    char id[CAY_ID_SIZE];
+    int r = cay_core_image_pull(core, &owner, name, CAY_PULL_MISSING, id, err);
+    if (r == 0)
+        r = await(core, &owner, id, stop, arg, err);
+    if (r == 0)
+        r = short_name(&a, name, &same, err);
+    if (r < 0 || strcmp(same, name) == 0)
+        return r;
+    r = cay_provider_image_list(core->provider, same, &a, &list, err);
+    return r < 0 ? r : cay_provider_image_put(core->provider, name, list.at[0].text, err);
 }
 
 /* ---- archives ---- */

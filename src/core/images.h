@@ -55,6 +55,11 @@ struct cay_export_ends {
 int cay_core_image_export(struct cay_core *core, const struct cay_account *owner, const char *name,
                           const char *tag, struct cay_export_ends *out, struct cay_error *err);
 
+/* For fetch.c: is the name one that a registry is asked for? Then: it is here on return, by this
+ * very spelling. `stop` is asked a few times a second. */
+bool cay_images_are_asked_for(struct cay_core *core, const char *name);
+int cay_images_ask(struct cay_core *core, const char *name, bool (*stop)(void *arg), void *arg,
+                   struct cay_error *err);
 /* For core.c */
 int cay_images_open(struct cay_core *core, const struct cay_config *cfg, struct cay_error *err);
 void cay_images_close(struct cay_core *core);

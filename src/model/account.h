@@ -14,6 +14,8 @@ enum cay_scope {
     CAY_SCOPE_WRITE = 4,   /* makes, changes and removes */
     CAY_SCOPE_ACCOUNT = 8, /* keys and teams */
     CAY_SCOPE_ADMIN = 16,  /* the operator's: accounts and quotas; no token has it */
+    CAY_SCOPE_IMAGES = 32, /* changes images that all share: the operator's as well, but where no
+                              token is needed everybody's */
 };
 
 struct cay_account {

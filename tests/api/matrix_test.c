@@ -127,11 +127,11 @@ static const struct entry entries[] = {
     {"DELETE", EXPOSE "/{xid}", CAY_SCOPE_WRITE},
     {"GET", "/api/v1/sandbox/expose/all", CAY_SCOPE_READ},
     {"GET", "/api/v1/images", CAY_SCOPE_READ},
-    {"DELETE", "/api/v1/images", CAY_SCOPE_ADMIN, "?ref=none"},
+    {"DELETE", "/api/v1/images", CAY_SCOPE_IMAGES, "?ref=none"},
     {"GET", "/api/v1/images/{ref}", CAY_SCOPE_READ},
-    {"DELETE", "/api/v1/images/{ref}", CAY_SCOPE_ADMIN},
+    {"DELETE", "/api/v1/images/{ref}", CAY_SCOPE_IMAGES},
     {"POST", "/api/v1/images/pull", CAY_SCOPE_WRITE, "", "{\"image\":\"none\"}"},
-    {"POST", "/api/v1/images/prune", CAY_SCOPE_ADMIN},
+    {"POST", "/api/v1/images/prune", CAY_SCOPE_IMAGES},
     {"GET", "/api/v1/images/export", CAY_SCOPE_READ, "?ref=none"},
     {"GET", "/api/v1/jobs", CAY_SCOPE_READ},
     {"GET", "/api/v1/jobs/{jid}", CAY_SCOPE_READ},
@@ -340,7 +340,7 @@ static int expected(const struct entry *e, enum who who)
         return 0;
     if (who <= REVOKED)
         return 401;
-    if (e->scope == CAY_SCOPE_ADMIN)
+    if (e->scope == CAY_SCOPE_ADMIN || e->scope == CAY_SCOPE_IMAGES)
         return 403;
     switch (who) {
     case STRANGER:

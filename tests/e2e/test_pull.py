@@ -13,7 +13,7 @@ import pytest
 from harness import proc
 from harness.certificates import Authority
 from harness.registry import PLATFORM, Between, Layout, Registry, Tokens, busybox_files, small_store
-from harness.server import IMAGES, Server
+from harness.server import CAY, IMAGES
 from harness.wait import stretch, until
 
 Pair = namedtuple("Pair", "cert key")
@@ -80,12 +80,59 @@ def test_pull_and_run(start, registry, pushed):
     assert [job["id"] for job in client.get("/jobs").json()["jobs"]][0] == again["id"]
 
 
-def test_unknown(start, registry):
+def test_create_pulls(start, registry, pushed):
+    """Two at once want the same image: it is fetched once, and both get it."""
+    between = Between(registry.port)
+    server = start("--registry-insecure", between.host)
+    image = pushed.replace(registry.host, between.host)
+    answers = []
+
+    def create(name):
+        answers.append(server.client().post("/sandbox", {"name": name, "image": image, **SMALL}))
+
+    threads = [threading.Thread(target=create, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(stretch(60))
+    assert [a.status for a in answers] == [201, 201], answers
+    assert len(between.blobs()) == 4, "three layers and a config, once each"
+    client = server.client()
+    before = len(between.seen)
+    client.create("three", image=image)
+    assert len(between.seen) == before, "the next one asks nobody"
+    answer = client.post("/sandbox?wait=false", {"name": "four", "image": f"{between.host}/team/box:none", **SMALL})
+    assert answer.status == 202
+    until(lambda: client.sandbox("four")["status"] == "ERROR", "it cannot be had")
+    between.close()
+
+
+def test_create_without_waiting_pulls(start, registry, pushed, layout):
     client = start("--registry-insecure", registry.host).client()
-    job = pull(client, f"{registry.host}/no/such:1")
-    assert job["status"] == "failed" and job["error"]["code"] == "IMAGE_NOT_FOUND", job
+    registry.push(layout, "team/box:latest")
+    client.create("untagged", image=f"{registry.host}/team/box")
+    assert client.post("/sandbox?wait=false", {"name": "later", "image": pushed, **SMALL}).status == 202
+    until(lambda: client.sandbox("later")["status"] == "RUNNING", "it runs", 60)
+
+
+def test_unknown_says_what_was_tried(start, registry):
+    client = start("--registry-insecure", registry.host).client()
+    answer = client.post("/sandbox", {"image": f"{registry.host}/no/such:1", **SMALL})
+    assert answer.status == 404 and answer.error["code"] == "IMAGE_NOT_FOUND", answer
+    tried = {one["what"]: one["why"] for one in answer.error["details"]["tried"]}
+    assert "has no no/such" in tried[f"registry: {registry.host}/no/such:1"], tried
+    assert client.get("/sandbox").json()["total"] == 0
     assert client.get("/images", ref="no/such").error["code"] == "IMAGE_NOT_FOUND"
     assert client.post("/images/pull", {"image": "UPPER"}).status == 400
+
+
+def test_never(fresh, registry, pushed, tmp_path):
+    between = Between(registry.port)
+    server = fresh("--images", small_store(tmp_path / "images", IMAGES), "--registry-insecure", between.host,
+                   "--pull", "never").start()
+    answer = server.client().post("/sandbox", {"image": pushed.replace(registry.host, between.host), **SMALL})
+    assert answer.error["code"] == "IMAGE_NOT_FOUND" and not between.seen
+    between.close()
 
 
 def test_platforms(start, registry, tmp_path):
@@ -380,3 +427,30 @@ def test_memory(start, registry, tmp_path):
         time.sleep(0.02)
     assert client.get(f"/jobs/{job}").json()["status"] == "succeeded"
     assert grown < 32 << 20, f"{grown >> 20} MiB"
+
+
+def test_command_line(start, registry, pushed):
+    """Plain lines where there is no terminal; a bar where there is one is the same code as of `cay cp`."""
+    server = start("--registry-insecure", registry.host)
+
+    def cay(*args):
+        return subprocess.run([CAY, "image", *args], capture_output=True, text=True, timeout=stretch(60),
+                              env={**os.environ, "CAY_URL": server.url})
+
+    done = cay("pull", pushed)
+    assert (done.returncode, done.stdout) == (0, pushed + "\n") and f"{pushed.split('/')[-1]}: done" in done.stderr, done
+    listed = {line.split("\t")[0]: line.split("\t") for line in cay("ls").stdout.splitlines()}
+    assert listed[pushed][1].startswith("sha256:") and "busybox" in listed
+    assert json.loads(cay("inspect", pushed).stdout)["name"] == pushed
+    archive = os.path.join(server.data, "box.tar")
+    assert cay("export", pushed, archive).returncode == 0
+    told = subprocess.run(["skopeo", "inspect", f"docker-archive:{archive}"], capture_output=True, text=True)
+    assert told.returncode == 0 and len(json.loads(told.stdout)["Layers"]) == 3, told
+    os.unlink(archive)
+    gone = cay("rm", pushed)
+    assert gone.stdout == pushed + "\n", gone
+    assert cay("inspect", pushed).returncode == 1
+    assert "3 layers" in cay("prune").stdout
+    failed = cay("pull", f"{registry.host}/none:1")
+    assert failed.returncode == 1 and "IMAGE_NOT_FOUND" in failed.stderr
+    assert cay("pull").returncode == cay("dance").returncode == 2
