@@ -28,12 +28,24 @@ static bool is_layer_id(const char *s)
     return *s && strlen(s) <= 64 && strspn(s, "0123456789abcdef") == strlen(s);
 }
 
+/* overlayfs refuses a layer twice (empty ones come so). The upper one covers all that the lower one
+ * does. */
+static bool has_layer(const struct cay_strs *layers, const char *id)
+{
+    for (size_t i = 0; i < layers->count; i++)
+        if (strcmp(layers->at[i], id) == 0)
+            return true;
+    return false;
+}
+
 static int parse_layers(struct cay_arena *a, char *value, struct cay_image *out,
                         struct cay_error *err)
 {
     char *rest = NULL;
     size_t len = 0;
     for (char *id = strtok_r(value, " ", &rest); id; id = strtok_r(NULL, " ", &rest)) {
+        if (has_layer(&out->layers, id))
+            continue;
         len += strlen(id) + LAYER_PATH;
         if (out->layers.count == CAY_MAX_LAYERS || len > MAX_LAYERS_LEN)
             return cay_fail_as(err, CAY_ERR_UNSUPPORTED, "TOO_MANY_LAYERS",

@@ -54,3 +54,14 @@ TEST(image_stop_signal)
         CHECK_EQ(signals[i].text, image.stop_signal, signals[i].want);
     }
 }
+
+TEST(image_has_a_layer_once)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_image image;
+    struct cay_error err = {0};
+    CHECK_EQ("parsed", cay_image_parse(&a, "layers=aa bb aa cc bb\n", &image, &err), 0);
+    CHECK_EQ("three are left", image.layers.count, 3);
+    CHECK_STR("the upper one", image.layers.at[0], "aa");
+    CHECK_STR("the lowest", image.layers.at[2], "cc");
+}

@@ -44,7 +44,7 @@ struct verdict {
     int code;
     char name[32]; /* of the error */
     struct cay_error err;
-    struct cay_stream_sums sums;
+    struct cay_blob_sums sums;
     struct cay_unpack_counts counts;
 };
 
@@ -76,8 +76,8 @@ static void CAY_NORETURN inner(const struct cay_berth *berth, const char *temp,
     snprintf(path, sizeof path, CAY_STAGE_IMAGES "/tmp/%s/" TREE, temp);
     v.code = cay_confine_enter(path, berth, parent, &v.err);
     arrange(fds);
-    struct cay_stream *in = cay_stream_new(BLOB_FD, layer->offset, layer->size,
-                                           fds[PROGRESS_FD] < 0 ? -1 : PROGRESS_FD);
+    struct cay_blob *in =
+        cay_blob_new(BLOB_FD, layer->offset, layer->size, fds[PROGRESS_FD] < 0 ? -1 : PROGRESS_FD);
     if (v.code == 0 && (root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
         v.code = cay_fail_errno(&v.err, CAY_ERR_PROVIDER, "cannot open a new layer");
     if (v.code == 0)
@@ -85,7 +85,7 @@ static void CAY_NORETURN inner(const struct cay_berth *berth, const char *temp,
     if (v.code == 0)
         v.code = cay_unpack(in, root, OPAQUE_FD, &v.counts, &v.err);
     if (v.code == 0)
-        v.code = cay_stream_finish(in, &v.sums, &v.err);
+        v.code = cay_blob_finish(in, &v.sums, &v.err);
     if (v.code < 0 && v.err.name)
         cay_str_copy(v.name, sizeof v.name, v.err.name);
     v.err.name = NULL; /* a pointer of this process */

@@ -24,7 +24,7 @@
 #define OPAQUE ".wh..wh..opq"
 
 struct unpacking {
-    struct cay_stream *in;
+    struct cay_blob *in;
     struct cay_tar tar;
     int root, opaque_fd;
     int parent; /* the directory that was used last, or -1 */
@@ -273,7 +273,7 @@ static int look_at_space(struct unpacking *u)
 
 static int cut_short(struct unpacking *u)
 {
-    int r = cay_stream_error(u->in, u->err);
+    int r = cay_blob_error(u->in, u->err);
     return r < 0 ? r : refuse(u, u->tar.why ? u->tar.why : "it ends in the middle", "no tar file");
 }
 
@@ -449,7 +449,7 @@ static int put(struct unpacking *u, struct cay_tar_entry *e)
 
 static bool get(void *arg, void *data, size_t len)
 {
-    return cay_stream_get(((struct unpacking *)arg)->in, data, len);
+    return cay_blob_get(((struct unpacking *)arg)->in, data, len);
 }
 
 static void done(struct unpacking *u)
@@ -460,7 +460,7 @@ static void done(struct unpacking *u)
     free(u->buffer);
 }
 
-int cay_unpack(struct cay_stream *in, int root, int opaque_fd, struct cay_unpack_counts *out,
+int cay_unpack(struct cay_blob *in, int root, int opaque_fd, struct cay_unpack_counts *out,
                struct cay_error *err)
 {
     static struct cay_tar_entry entry; /* large */

@@ -5,7 +5,7 @@
  * mean anything outside of it. What cannot be taken is refused with a reason, never half taken:
  * nobody sees the tree before all of it is right. */
 #pragma once
-#include "engine/stream.h"
+#include "engine/blob.h"
 
 struct cay_unpack_counts {
     uint64_t bytes, entries; /* of files; of everything */
@@ -15,5 +15,5 @@ struct cay_unpack_counts {
 /* Directories that hide those of lower layers are written to opaque_fd, each path with its NUL,
  * because marking them takes rights that we do not have. CAY_ERR_UNPROCESSABLE "BAD_LAYER",
  * CAY_ERR_TOO_LARGE "LAYER_TOO_LARGE", CAY_ERR_LIMIT "IMAGE_STORE_FULL". */
-int cay_unpack(struct cay_stream *in, int root, int opaque_fd, struct cay_unpack_counts *out,
+int cay_unpack(struct cay_blob *in, int root, int opaque_fd, struct cay_unpack_counts *out,
                struct cay_error *err);

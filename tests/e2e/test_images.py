@@ -148,6 +148,13 @@ def test_whiteouts_hide_what_is_below(engine, store, client):
     assert run(client, "white:1", "echo $(ls /d /o /again /late)") == "/again: above /d: b /late: above /o: above\n"
 
 
+def test_a_layer_may_come_twice(engine, store, client):
+    empty, other = Layer(bytes(1024)), Layer(tar(entry("other", b"x")))
+    empty.send(engine), other.send(engine)
+    engine.put("twice:1", store.text(empty.diff_id, other.diff_id, empty.diff_id))
+    assert run(client, "twice:1", "cat /other") == "x"
+
+
 # ---- strangers' layers ----
 
 REFUSED = {

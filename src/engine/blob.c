@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/stream.h"
+#include "engine/blob.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <openssl/evp.h>
@@ -16,7 +16,7 @@
 
 enum form { UNKNOWN, PLAIN, GZIP, ZSTD };
 
-struct cay_stream {
+struct cay_blob {
     int fd, progress_fd;
     uint64_t offset, left; /* of the file */
     uint64_t packed, plain, told;
@@ -31,12 +31,12 @@ struct cay_stream {
     struct cay_error err; /* code 0: none */
 };
 
-struct cay_stream *cay_stream_new(int fd, uint64_t offset, uint64_t size, int progress_fd)
+struct cay_blob *cay_blob_new(int fd, uint64_t offset, uint64_t size, int progress_fd)
 {
-    struct cay_stream *s = calloc(1, sizeof *s);
+    struct cay_blob *s = calloc(1, sizeof *s);
     if (!s)
         abort();
-    *s = (struct cay_stream){.fd = fd, .progress_fd = progress_fd, .offset = offset, .left = size};
+    *s = (struct cay_blob){.fd = fd, .progress_fd = progress_fd, .offset = offset, .left = size};
     s->packed_sum = EVP_MD_CTX_new();
     s->plain_sum = EVP_MD_CTX_new();
     s->in_buf = malloc(CHUNK);
@@ -52,7 +52,7 @@ struct cay_stream *cay_stream_new(int fd, uint64_t offset, uint64_t size, int pr
     return s;
 }
 
-void cay_stream_free(struct cay_stream *s)
+void cay_blob_free(struct cay_blob *s)
 {
     if (!s)
         return;
@@ -65,7 +65,7 @@ void cay_stream_free(struct cay_stream *s)
     free(s);
 }
 
-static int bad(struct cay_stream *s, const char *why)
+static int bad(struct cay_blob *s, const char *why)
 {
     return cay_fail_as(&s->err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER", "the layer cannot be read: %s",
                        why);
@@ -73,7 +73,7 @@ static int bad(struct cay_stream *s, const char *why)
 
 /* ---- the packed side ---- */
 
-static void tell(struct cay_stream *s)
+static void tell(struct cay_blob *s)
 {
     if (s->progress_fd >= 0 && (s->packed - s->told >= TELL_BYTES || s->left == 0)) {
         (void)!pwrite(s->progress_fd, &s->packed, sizeof s->packed, 0); /* nobody may be there */
@@ -82,7 +82,7 @@ static void tell(struct cay_stream *s)
 }
 
 /* More of the file, behind what was used up. 0 at its end. */
-static ssize_t refill(struct cay_stream *s)
+static ssize_t refill(struct cay_blob *s)
 {
     size_t want = s->left < CHUNK ? (size_t)s->left : CHUNK;
     ssize_t n;
@@ -113,7 +113,7 @@ static enum form form_of(const unsigned char *at, size_t len)
 
 /* ---- the plain side ---- */
 
-static int unpack_gzip(struct cay_stream *s)
+static int unpack_gzip(struct cay_blob *s)
 {
     if (!s->inside && inflateReset(&s->z) != Z_OK)
         return bad(s, "gzip");
@@ -131,7 +131,7 @@ static int unpack_gzip(struct cay_stream *s)
     return 0;
 }
 
-static int unpack_zstd(struct cay_stream *s)
+static int unpack_zstd(struct cay_blob *s)
 {
     ZSTD_outBuffer out = {s->out_buf, CHUNK, 0};
     size_t r = ZSTD_decompressStream(s->zstd, &out, &s->in);
@@ -142,7 +142,7 @@ static int unpack_zstd(struct cay_stream *s)
     return 0;
 }
 
-static int unpack_plain(struct cay_stream *s)
+static int unpack_plain(struct cay_blob *s)
 {
     memcpy(s->out_buf, s->in_buf + s->in.pos, s->in.size - s->in.pos);
     s->out_len = s->in.size - s->in.pos;
@@ -150,7 +150,7 @@ static int unpack_plain(struct cay_stream *s)
     return 0;
 }
 
-static int hold_against_limits(struct cay_stream *s)
+static int hold_against_limits(struct cay_blob *s)
 {
     if (s->plain > (uint64_t)CAY_LAYER_BYTES)
         return cay_fail_as(&s->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
@@ -162,7 +162,7 @@ static int hold_against_limits(struct cay_stream *s)
 }
 
 /* More plain bytes: 1, or 0 at the end, or an error. */
-static int more(struct cay_stream *s)
+static int more(struct cay_blob *s)
 {
     if (s->err.code)
         return s->err.code;
@@ -191,9 +191,9 @@ static int more(struct cay_stream *s)
     return r < 0 ? r : 1;
 }
 
-bool cay_stream_get(void *stream, void *data, size_t len)
+bool cay_blob_get(void *stream, void *data, size_t len)
 {
-    struct cay_stream *s = stream;
+    struct cay_blob *s = stream;
     bool whole_block = len == BLOCK;
     for (char *to = data; len > 0;) {
         if (s->out_at == s->out_len) {
@@ -214,27 +214,27 @@ bool cay_stream_get(void *stream, void *data, size_t len)
     return true;
 }
 
-int cay_stream_error(const struct cay_stream *s, struct cay_error *err)
+int cay_blob_error(const struct cay_blob *s, struct cay_error *err)
 {
     if (s->err.code)
         *err = s->err;
     return s->err.code;
 }
 
-uint64_t cay_stream_plain(const struct cay_stream *s)
+uint64_t cay_blob_plain(const struct cay_blob *s)
 {
     return s->plain;
 }
 
-int cay_stream_finish(struct cay_stream *s, struct cay_stream_sums *out, struct cay_error *err)
+int cay_blob_finish(struct cay_blob *s, struct cay_blob_sums *out, struct cay_error *err)
 {
     int r;
     do
         r = more(s);
     while (r > 0);
     if (r < 0)
-        return cay_stream_error(s, err);
-    *out = (struct cay_stream_sums){.packed = s->packed, .plain = s->plain};
+        return cay_blob_error(s, err);
+    *out = (struct cay_blob_sums){.packed = s->packed, .plain = s->plain};
     (void)EVP_DigestFinal_ex(s->packed_sum, out->digest, NULL);
     (void)EVP_DigestFinal_ex(s->plain_sum, out->diff_id, NULL);
     return 0;

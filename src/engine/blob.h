@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cay_stream;
+struct cay_blob;
 
-struct cay_stream_sums {
+struct cay_blob_sums {
     uint64_t packed, plain; /* bytes */
     uint8_t digest[32], diff_id[32];
 };
@@ -18,13 +18,13 @@ struct cay_stream_sums {
 /* `size` bytes of fd from `offset` on. What has been read is told to progress_fd, as a number at
  * its beginning, or to nobody with -1. Both are borrowed. Everything that must be allocated or
  * looked up is, so that the rest can be done in a confined process. */
-struct cay_stream *cay_stream_new(int fd, uint64_t offset, uint64_t size, int progress_fd);
-void cay_stream_free(struct cay_stream *s);
-/* All of len, or false; see cay_stream_error. A block of zeros where a block should begin behind
+struct cay_blob *cay_blob_new(int fd, uint64_t offset, uint64_t size, int progress_fd);
+void cay_blob_free(struct cay_blob *s);
+/* All of len, or false; see cay_blob_error. A block of zeros where a block should begin behind
  * the end: that is how some tar files end. */
-bool cay_stream_get(void *stream, void *data, size_t len);
+bool cay_blob_get(void *stream, void *data, size_t len);
 /* Reads what is left. */
-int cay_stream_finish(struct cay_stream *s, struct cay_stream_sums *out, struct cay_error *err);
+int cay_blob_finish(struct cay_blob *s, struct cay_blob_sums *out, struct cay_error *err);
 /* Fills err, if the stream itself failed; otherwise 0. */
-int cay_stream_error(const struct cay_stream *s, struct cay_error *err);
-uint64_t cay_stream_plain(const struct cay_stream *s); /* bytes so far */
+int cay_blob_error(const struct cay_blob *s, struct cay_error *err);
+uint64_t cay_blob_plain(const struct cay_blob *s); /* bytes so far */
