@@ -55,6 +55,16 @@ struct cay_export_ends {
 int cay_core_image_export(struct cay_core *core, const struct cay_account *owner, const char *name,
                           const char *tag, struct cay_export_ends *out, struct cay_error *err);
 
+/* A job that takes an archive out of a pipe and loads what is in it: both ends are to be written,
+ * non-blocking, and yours; end_fd wants a byte when all of it was written, and not else. as: see
+ * cay_load_images. */
+struct cay_load_ends {
+    int data_fd, end_fd;
+};
+int cay_core_image_load(struct cay_core *core, const struct cay_account *owner, const char *as,
+                        struct cay_load_ends *out, char job_out[CAY_ID_SIZE],
+                        struct cay_error *err);
+
 /* For fetch.c: is the name one that a registry is asked for? Then: it is here on return, by this
  * very spelling. `stop` is asked a few times a second. */
 bool cay_images_are_asked_for(struct cay_core *core, const char *name);

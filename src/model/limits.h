@@ -217,6 +217,7 @@
 #define CAY_SHELF_FREE_BYTES (512 * CAY_MIB) /* left free on the image store's disk */
 #define CAY_SHELF_NAMES 10000                /* images in a list */
 #define CAY_ARCHIVE_MEMBERS 10000            /* of an archive with images */
+#define CAY_ARCHIVE_BYTES (64 * CAY_GIB)
 
 /* registries */
 #define CAY_REGISTRIES 256                /* that the operator names */

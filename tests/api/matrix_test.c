@@ -131,6 +131,7 @@ static const struct entry entries[] = {
     {"GET", "/api/v1/images/{ref}", CAY_SCOPE_READ},
     {"DELETE", "/api/v1/images/{ref}", CAY_SCOPE_IMAGES},
     {"POST", "/api/v1/images/pull", CAY_SCOPE_WRITE, "", "{\"image\":\"none\"}"},
+    {"POST", "/api/v1/images/load", CAY_SCOPE_IMAGES},
     {"POST", "/api/v1/images/prune", CAY_SCOPE_IMAGES},
     {"GET", "/api/v1/images/export", CAY_SCOPE_READ, "?ref=none"},
     {"GET", "/api/v1/jobs", CAY_SCOPE_READ},

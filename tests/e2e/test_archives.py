@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives: what we write is read by Docker, skopeo and umoci, and what they write by us."""
+import io
 import json
 import os
+import socket
 import subprocess
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from harness.client import Client
 from harness.docker import Docker
 from harness.engine import Engine, Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
+from harness.openapi import LocalConnection
 from harness.store import ImageStore
+from harness.wait import until
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +151,156 @@ def test_what_is_not_there_is_not_exported(engine, tmp_path):
     with pytest.raises(Refused) as e:
         export(engine, tmp_path / "x.tar", "nobody:1")
     assert e.value.name == "IMAGE_NOT_FOUND"
+
+
+# ---- in ----
+
+class Root(Client):
+    """The operator, on the server's machine."""
+
+    def __init__(self, server):
+        super().__init__(server.url)
+        self.path = f"{server.data}/run/admin.sock"
+
+    def connect(self):
+        return LocalConnection(self.path, self.timeout)
+
+    def socket(self, timeout=None):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(self.timeout)
+        sock.connect(self.path)
+        return sock
+
+
+@pytest.fixture
+def root(server):
+    root = Root(server)
+    yield root
+    root.close()
+
+
+def finished(root, job_id):
+    """The job when it is over."""
+    return until(lambda: (job := root.get(f"/jobs/{job_id}").json())["endedAt"] and job, "the job ends", 60, 0.02)
+
+
+def send(root, data, **query):
+    return root.request("POST", "/images/load", data, query=query, headers={"Content-Type": "application/x-tar"})
+
+
+def load(root, path, **query):
+    answer = send(root, Path(path).read_bytes(), **query)
+    assert answer.status == 202, answer
+    return finished(root, answer.json()["id"])
+
+
+def run(client, image, command):
+    box = client.create(None, image=image)
+    out = client.exec(box["id"], command)
+    client.delete(f"/sandbox/{box['id']}")
+    return out["stdout"] + out["stderr"]
+
+
+@pytest.fixture(scope="module")
+def theirs(docker, store, tmp_path_factory):
+    """An image that Docker made, of two layers, with something removed and settings of its own."""
+    root = tmp_path_factory.mktemp("theirs")
+    base = root / "base.tar"
+    tool("tar", "-C", store.layer(store.base), "-cf", base, ".")
+    docker.run("import", "-c", 'ENV A="b c"', "-c", "WORKDIR /srv", "-c", 'CMD ["sh"]', base, "theirs:base")
+    docker.run("run", "--name", "made", "--network=none", "theirs:base", "sh", "-c",
+               "mkdir -p /srv/d && echo text > /srv/d/f && ln /srv/d/f /srv/d/g && rm /etc/group && chown 7:8 /srv/d")
+    docker.run("commit", "-c", "USER 1234", "made", "theirs:1")
+    docker.run("rm", "made")
+    path = root / "saved.tar"
+    docker.run("save", "-o", path, "theirs:1", "theirs:base")
+    return path
+
+
+CHECK = "pwd; id -u; echo $A; cat d/f; test d/f -ef d/g && stat -c '%u %g' d; ls /etc/group"
+WANT = "/srv\n1234\nb c\ntext\n7 8\n/etc/group\n"  # the group file is the fitting layer's
+
+
+def test_docker_save(client, root, theirs):
+    job = load(root, theirs)
+    assert job["status"] == "succeeded" and "theirs:1" in job["note"] and "theirs:base" in job["note"], job
+    assert run(client, "theirs:1", CHECK) == WANT
+    again = load(root, theirs)  # nothing is unpacked twice
+    assert again["status"] == "succeeded"
+
+
+def test_skopeo_and_umoci_layouts(client, root, theirs, tmp_path):
+    tool("skopeo", "copy", f"docker-archive:{theirs}:theirs:1", f"oci-archive:{tmp_path / 'oci.tar'}:by/skopeo:2")
+    assert load(root, tmp_path / "oci.tar")["status"] == "succeeded"
+    assert run(client, "by/skopeo:2", CHECK) == WANT
+    tool("skopeo", "copy", "--dest-compress-format", "zstd", f"docker-archive:{theirs}:theirs:1", f"oci-archive:{tmp_path / 'zstd.tar'}:z:1")
+    assert load(root, tmp_path / "zstd.tar")["status"] == "succeeded"
+    assert run(client, "z:1", CHECK) == WANT
+    tool("skopeo", "copy", f"docker-archive:{theirs}:theirs:1", f"oci:{tmp_path / 'layout'}:x")
+    tool("umoci", "unpack", "--image", f"{tmp_path / 'layout'}:x", tmp_path / "bundle")
+    (tmp_path / "bundle" / "rootfs" / "srv" / "umoci").write_text("was here")
+    tool("umoci", "repack", "--image", f"{tmp_path / 'layout'}:y", tmp_path / "bundle")
+    tool("tar", "-C", tmp_path / "layout", "-cf", tmp_path / "both.tar", ".")
+    both = load(root, tmp_path / "both.tar")
+    assert both["status"] == "failed" and both["error"]["details"]["field"] == "name", both
+    tool("skopeo", "copy", f"oci:{tmp_path / 'layout'}:y", f"oci-archive:{tmp_path / 'y.tar'}")
+    assert load(root, tmp_path / "y.tar", name="by/umoci:3")["status"] == "succeeded"
+    assert run(client, "by/umoci:3", "cat /srv/umoci; " + CHECK) == "was here" + WANT
+
+
+def test_our_own_export_comes_back(client, root, engine, mine, tmp_path):
+    path = export(engine, tmp_path / "a.tar", mine)
+    assert load(root, path, name="back:1")["status"] == "succeeded"
+    assert run(client, "back:1", LOOK) == SEEN
+    assert export(engine, tmp_path / "b.tar", "back:1").read_bytes() != b""
+
+
+def broken(path, to, change):
+    """A copy of an archive with its members changed."""
+    with tarfile.open(path) as old, tarfile.open(to, "w") as new:
+        for member in old:
+            data = old.extractfile(member).read() if member.isfile() else b""
+            data = change(member, data)
+            if data is not None:
+                member.size = len(data)
+                new.addfile(member, io.BytesIO(data))
+    return to
+
+
+def test_a_name_stands_for_a_whole_image_or_for_what_it_was(root, engine, store, tmp_path):
+    layer = Layer(tar(folder("new"), entry("new/to-us", b"x" * 9000)))
+    layer.send(engine)
+    engine.put("whole:1", store.text(layer.diff_id))
+    path = export(engine, tmp_path / "a.tar", "whole:1")
+    before = engine.images()
+    with tarfile.open(path) as archive:
+        layers = [m.name for m in archive if m.isfile() and 9000 < m.size < 20000]
+    cases = {
+        "a layer is missing": lambda m, d: None if m.name == layers[-1] else d,
+        "a layer is changed": lambda m, d: d[:600] + b"X" + d[601:] if m.name == layers[-1] else d,
+        "no manifest.json and no index": lambda m, d: None if m.name.endswith(".json") else d,
+        "a manifest of numbers": lambda m, d: b"[1]" if m.name == "manifest.json" else d,
+    }
+    for what, change in cases.items():
+        job = load(root, broken(path, tmp_path / "broken.tar", change), name="half:1")
+        assert job["status"] == "failed" and job["error"]["code"] in ("BAD_ARCHIVE", "BAD_IMAGE", "DIGEST_MISMATCH", "BAD_LAYER"), (what, job)
+    (tmp_path / "cut.tar").write_bytes(path.read_bytes()[:-100000])
+    assert load(root, tmp_path / "cut.tar", name="half:1")["status"] == "failed"
+    assert engine.images() == before
+
+
+def test_an_upload_that_is_cut_loads_nothing(root, server, engine, mine, tmp_path):
+    data = export(engine, tmp_path / "a.tar", mine).read_bytes()
+    before = {job["id"] for job in root.get("/jobs").json()["jobs"]}
+    with root.socket() as sock:
+        sock.sendall(f"POST /api/v1/images/load?name=cut:1 HTTP/1.1\r\nHost: {server.listen}\r\n"
+                     f"Content-Length: {len(data)}\r\n\r\n".encode() + data[:200000])
+        job = until(lambda: [j["id"] for j in root.get("/jobs").json()["jobs"] if j["id"] not in before], "the job is there")[0]
+    assert finished(root, job)["status"] == "failed"
+    assert "cut:1" not in engine.images()
+
+
+def test_only_good_names(root):
+    for name in ("../x", "UPPER", "a b", "x" * 300):
+        answer = send(root, b"x", name=name)
+        assert answer.status == 400 and answer.error["details"]["field"] == "name", answer

@@ -169,6 +169,37 @@ static int pull(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     return r < 0 ? r : cay_v1_answer_job(req, resp, id, err);
 }
 
+struct load_query {
+    const char *name;
+};
+
+static const struct cay_field load_fields[] = {
+    CAY_FIELD_STR(struct load_query, name, "name", .max_len = CAY_MAX_IMAGE_NAME),
+    CAY_FIELD_END,
+};
+
+/* The body has come, or the job took no more of it: what came of it is the job's to tell. */
+static int answer_load(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    return cay_v1_answer_job(req, resp, req->object, err);
+}
+
+static int load(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct load_query q = {0};
+    struct cay_load_ends ends;
+    char id[CAY_ID_SIZE];
+    int r = cay_req_decode_query(req, load_fields, &q, err);
+    if (r == 0)
+        r = cay_core_image_load(req->core, req->owner, q.name, &ends, id, err);
+    if (r < 0)
+        return r;
+    req->object = cay_arena_strdup(req->arena, id);
+    const struct cay_receive to = {
+        .sink_fd = ends.data_fd, .end_fd = ends.end_fd, .verdict_fd = -1};
+    return cay_resp_receive(resp, &to, answer_load);
+}
+
 /* ---- out ---- */
 
 struct export_query {
@@ -207,6 +238,9 @@ const struct cay_route cay_v1_image_routes[] = {
     {"POST", "/api/v1/images/pull", CAY_SCOPE_WRITE, pull, CAY_BODY_AUTO,
      CAY_DOC("Bring an image in from its registry: a job", "202 Job; 501", .body = pull_fields,
              .send = "{'image': 'node:20-bookworm', 'policy': 'missing'}")},
+    {"POST", "/api/v1/images/load", CAY_SCOPE_IMAGES, load, CAY_BODY_STREAM,
+     CAY_DOC("Images out of an archive of Docker's or an OCI layout: a job", "202 Job; 501",
+             .query = load_fields, .media = "application/x-tar")},
     {"POST", "/api/v1/images/prune", CAY_SCOPE_IMAGES, prune, CAY_BODY_AUTO,
      CAY_DOC("Remove layers that nothing needs", "Pruned; 501")},
     {"GET", "/api/v1/images/export", CAY_SCOPE_READ, export_it, CAY_BODY_AUTO,
