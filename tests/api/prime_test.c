@@ -166,7 +166,7 @@ TEST(prime_statuses)
     struct cay_buf many = {0};
     for (int i = 0; i < 101; i++)
         cay_buf_addf(&many, "%s\"sb-%d\"", i ? "," : "{\"sandbox_ids\":[", i);
-    cay_buf_adds(&many, "]}");
+    cay_buf_add(&many, "]}", sizeof "]}");
     answer = ask(&api, "POST /api/v1/sandbox/status:batchGet", NULL, many.data);
     CHECK_EQ("too many", status_of(answer), 400);
     cay_buf_done(&many);
