@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay image: what sandboxes are made of: pulled, listed, looked at, exported, removed. */
+/* cay image: what sandboxes are made of: pulled, loaded, listed, looked at, exported, removed. */
 #include "base/clock.h"
 #include "cli/follow.h"
 #include "cli/output.h"
@@ -8,10 +8,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define IDLE_MS 60000 /* a server that is well says so in between */
 #define PRUNE_MS (CAY_IMAGE_CALL_MS + CAY_CLIENT_IDLE_MS)
-#define USAGE "pull REF | ls | inspect REF | export REF FILE|- | rm REF... | prune"
+#define USAGE "pull REF | load FILE|- | ls | inspect REF | export REF FILE|- | rm REF... | prune"
 
 struct image_options {
     struct cay_remote_options remote;
@@ -152,6 +153,30 @@ static int pull(struct cay_cli *cli, const char *ref, struct cay_error *err)
     return r;
 }
 
+/* ---- load ---- */
+
+static int load(struct cay_cli *cli, const char *file, struct cay_error *err)
+{
+    const struct image_options *o = cli->options;
+    const char *path = cay_remote_path(cli, "images", "load", (const char *)NULL);
+    const struct cay_json *job;
+    struct cay_progress bar;
+    struct stat st = {0};
+    bool from_stdin = strcmp(file, "-") == 0;
+    CAY_AUTO_FD int fd =
+        from_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot read %s", file);
+    if (o->tag)
+        path = cay_arena_printf(&cli->arena, "%s?name=%s", path,
+                                cay_remote_quote(&cli->arena, o->tag));
+    struct cay_upload_source from = {
+        .fd = fd, .end_fd = -1, .length = S_ISREG(st.st_mode) ? st.st_size : -1, .method = "POST"};
+    cay_progress_begin(&bar, file, from.length > 0 ? (uint64_t)from.length : 0);
+    int r = cay_transfer_put(cli, path, &from, &bar, &job, err);
+    return r < 0 ? r : follow_job(cli, cay_json_get_str(job, "id", ""), file, err);
+}
+
 /* ---- the others ---- */
 
 static int ls(struct cay_cli *cli, const char *ref, struct cay_error *err)
@@ -250,8 +275,9 @@ static const struct verb {
     size_t args_min, args_max;
     int (*run)(struct cay_cli *cli, const char *ref, struct cay_error *err);
 } verbs[] = {
-    {"pull", 1, 1, pull},        {"ls", 0, 0, ls},    {"inspect", 1, 1, inspect},
-    {"export", 2, 2, export_it}, {"rm", 1, 1000, rm}, {"prune", 0, 0, prune},
+    {"pull", 1, 1, pull},       {"load", 1, 1, load},        {"ls", 0, 0, ls},
+    {"inspect", 1, 1, inspect}, {"export", 2, 2, export_it}, {"rm", 1, 1000, rm},
+    {"prune", 0, 0, prune},
 };
 
 static int image(struct cay_cli *cli, struct cay_error *err)
@@ -272,14 +298,14 @@ static const struct cay_option table[] = {
      .help = "of pull: ask the registry also when the image is here", .otherwise = "always",
      .choices = policies},
     {CAY_OPTION_STRING, "tag", IMAGE_AT(tag), .arg = "REF",
-     .help = "of export: the name that the archive is loaded by"},
+     .help = "of export and load: the name that it is loaded by"},
     CAY_OPTION_END,
 };
 
 const struct cay_command cay_command_image = {
     .name = "image",
     .args = USAGE,
-    .summary = "images: pull, list, look at, export, remove",
+    .summary = "images: pull, load, list, look at, export, remove",
     .notes = "export takes a snapshot's id too: what was prepared in a sandbox becomes an image.",
     .options = table,
     .size = sizeof(struct image_options),

@@ -117,7 +117,7 @@ int cay_transfer_put(struct cay_cli *cli, const char *path, const struct cay_upl
 {
     CAY_AUTO_ANSWER struct cay_client_answer answer = {0};
     struct up up = {.from = from, .progress = progress};
-    struct cay_client_request req = {.method = "PUT",
+    struct cay_client_request req = {.method = from->method ? from->method : "PUT",
                                      .path = path,
                                      .more = more,
                                      .more_length = from->length,

@@ -25,6 +25,7 @@ void cay_progress_end(struct cay_progress *p);
 struct cay_upload_source {
     int fd, end_fd;
     int64_t length;
+    const char *method; /* NULL: PUT */
 };
 int cay_transfer_put(struct cay_cli *cli, const char *path, const struct cay_upload_source *from,
                      struct cay_progress *progress, const struct cay_json **out,

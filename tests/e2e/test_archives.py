@@ -15,6 +15,7 @@ from harness.docker import Docker
 from harness.engine import Engine, Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
 from harness.openapi import LocalConnection
+from harness.server import CAY
 from harness.store import ImageStore
 from harness.wait import until
 
@@ -48,8 +49,8 @@ def engine(server):
     engine.close()
 
 
-def tool(*args):
-    done = subprocess.run([str(a) for a in args], capture_output=True, text=True, timeout=120)
+def tool(*args, stdin=None):
+    done = subprocess.run([str(a) for a in args], stdin=stdin, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{args[0]}: {done.stderr}"
     return done.stdout
 
@@ -253,6 +254,15 @@ def test_our_own_export_comes_back(client, root, engine, mine, tmp_path):
     assert load(root, path, name="back:1")["status"] == "succeeded"
     assert run(client, "back:1", LOOK) == SEEN
     assert export(engine, tmp_path / "b.tar", "back:1").read_bytes() != b""
+
+
+def test_by_the_command_line(server, client, engine, mine, tmp_path):
+    path = export(engine, tmp_path / "a.tar", mine)
+    with open(path, "rb") as archive:
+        for number, source in enumerate((str(path), "-")):
+            name = f"typed:{number}"
+            tool(CAY, "image", "load", "--url", server.url, "--tag", name, source, stdin=archive)
+            assert run(client, name, LOOK) == SEEN
 
 
 def broken(path, to, change):
