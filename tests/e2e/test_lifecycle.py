@@ -251,14 +251,6 @@ def test_it_stops_with_its_start_command_where_asked_for(client):
     assert answer.status == 400 and answer.error["details"]["field"] == "stopWhenStartEnds", answer
 
 
-@pytest.mark.parametrize("field, value", [("source", {"type": "git", "url": "https://example.org/x.git"})])
-def test_what_a_later_issue_brings_is_refused_by_name(client, field, value):
-    """Taken and not done would be a lie."""
-    answer = client.post("/sandbox", {"name": "later", field: value})
-    assert answer.status in (400, 501) and answer.error["details"]["field"] == field, answer
-    assert client.names() == []
-
-
 def test_expiry(client):
     client.create("brief", timeoutMs=1500)
     until(lambda: client.names() == [], "its time is over", 15, 0.1)

@@ -99,7 +99,6 @@ def test_many_forks_are_all_or_none(server, client, box):
     ({"count": "2"}, 400, "VALIDATION_ERROR", "count"),
     ({"dockerImage": "debian:bookworm"}, 400, "VALIDATION_ERROR", "dockerImage"),
     ({"source": {"type": "snapshot", "id": "x"}}, 400, "VALIDATION_ERROR", "source"),
-    ({"executionId": "exec_0000000000000000"}, 501, "UNSUPPORTED", "executionId"),
     ({"nonsense": 1}, 400, "VALIDATION_ERROR", "nonsense"),
     ({"volume": "vo-" + "0" * 20}, 400, "VALIDATION_ERROR", "volume"),
     ({"volume": "vo-" + "0" * 20, "count": 2}, 400, "VALIDATION_ERROR", "volume"),

@@ -32,18 +32,18 @@ def everywhere(data):
 def test_secrets_are_inside_and_nowhere_else(server, client):
     box = client.create("box", secrets={"TOKEN": PASSWORD, "LEVEL": "1"}, environmentVars={"LEVEL": "0", "SIZE": "2"},
                         startCommand="echo started ${#TOKEN}; sleep 1000")
-    assert box["secrets"] == ["TOKEN", "LEVEL"] and box["environmentVars"] == {"LEVEL": "0", "SIZE": "2"}
+    assert box["secrets"] == {"TOKEN": None, "LEVEL": None} and box["environmentVars"] == {"LEVEL": "0", "SIZE": "2"}
     assert client.sh("box", "echo $TOKEN $LEVEL $SIZE") == f"{PASSWORD} 1 2\n"
     answer = client.post("/sandbox/box/exec", {"command": "echo $LEVEL ${#TOKEN}", "env": {"LEVEL": "3"}})
     assert answer.json()["stdout"] == f"3 {len(PASSWORD)}\n", "the command's own is on top"
     assert f"started {len(PASSWORD)}\n" in client.get("/sandbox/box/logs").json()["logs"]
     fork = client.post("/sandbox/box/fork", {"name": "fork", "secrets": {"LEVEL": "9"}})
-    assert fork.status == 201 and fork.json()["secrets"] == ["TOKEN", "LEVEL"]
+    assert fork.status == 201 and fork.json()["secrets"] == {"TOKEN": None, "LEVEL": None}
     assert client.sh("fork", "echo ${#TOKEN} $LEVEL") == f"{len(PASSWORD)} 9\n", "a fork has them too"
 
-    assert patch(client, "box", {"secrets": {"LEVEL": None, "NEW": "n"}})["secrets"] == ["TOKEN", "NEW"]
+    assert patch(client, "box", {"secrets": {"LEVEL": None, "NEW": "n"}})["secrets"] == {"TOKEN": None, "NEW": None}
     assert client.sh("box", "echo $LEVEL $NEW ${#TOKEN}") == f"0 n {len(PASSWORD)}\n"
-    assert patch(client, "box", {"secrets": {"TOKEN": "short"}})["secrets"] == ["TOKEN", "NEW"]
+    assert patch(client, "box", {"secrets": {"TOKEN": "short"}})["secrets"] == {"TOKEN": None, "NEW": None}
     assert client.sh("box", "echo $TOKEN") == "short\n"
 
     keyed = client.request("POST", "/sandbox", {"name": "once", "secrets": {"TOKEN": PASSWORD}},

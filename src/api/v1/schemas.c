@@ -40,7 +40,7 @@ static const struct cay_schema schemas[] = {
      "[string], leaseSeconds integer, "
      "environmentVars {string}, labels [string], tags {string}, persistent boolean, "
      "user string|null, workdir string|null, teamId string|null, ports [Port], track string, "
-     "stopWhenStartEnds boolean, secrets [string], readyWhen ReadyWhen|null, "
+     "stopWhenStartEnds boolean, secrets {null}, readyWhen ReadyWhen|null, "
      "volumeId string, source SourceOf|null, forkedFrom string|null, forkMethod string|null, "
      "forkMs integer|null, createdAt time, startedAt time|null, updatedAt time, "
      "stoppedAt time|null, expiresAt time|null, terminatedAt time|null, createdInMs integer, "

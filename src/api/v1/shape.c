@@ -127,10 +127,10 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "teamId", spec->team_id);
     cay_jw_str(w, "track", spec->track ? spec->track : "off");
     cay_jw_bool(w, "stopWhenStartEnds", spec->stop_when_start_ends);
-    cay_jw_array(w, "secrets"); /* their names: the values are nobody's to read */
+    cay_jw_object(w, "secrets"); /* their names: the values are nobody's to read */
     for (size_t i = 0; i < spec->secrets.count; i++)
-        cay_jw_str(w, NULL, spec->secrets.at[i].key);
-    cay_jw_array_end(w);
+        cay_jw_null(w, spec->secrets.at[i].key);
+    cay_jw_object_end(w);
     shape_ready(w, spec);
 }
 
