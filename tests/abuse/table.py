@@ -222,7 +222,7 @@ ROWS = [
     ("A-59", "TRACE", ("TRACE", "/sandbox", None, {}), 405, "METHOD_NOT_ALLOWED", None),
     ("A-59", "DELETE health", ("DELETE", "/health", None, {}), 405, "METHOD_NOT_ALLOWED", None),
     ("A-59", "another method by header", ("POST", "/health", {}, {"X-HTTP-Method-Override": "GET"}), 405, "METHOD_NOT_ALLOWED", None),
-    *[("A-59", f"GET {path}", get(path), 404, "ROUTE_NOT_FOUND", None) for path in ("/nowhere", "/api/v9/sandbox", "/sandbox/box/nowhere")],
+    *[("A-59", f"GET {path}", get(path), 404, "ROUTE_NOT_FOUND", None) for path in ("/nowhere", "/sandbox/box/nowhere")],
     *[("A-59", f"GET {show(path)}", get(path), 404, "NOT_FOUND", None)
       for path in ("/sandbox/nobody", "/sandbox/" + "a" * 3000, "/sandbox/sb-00000000000000000000")],
     *[("A-59", f"GET {path}", get(path), 400, None, None) for path in ("/sandbox/%zz", "/sandbox/%", "/sandbox/a%00b")],
