@@ -301,13 +301,6 @@ void cay_task_note(struct cay_task *t, const char *text)
     pthread_mutex_unlock(&t->core->jobs.lock);
 }
 
-void cay_task_total(struct cay_task *t, uint64_t bytes)
-{
-    pthread_mutex_lock(&t->core->jobs.lock);
-    t->told.total_bytes = bytes;
-    pthread_mutex_unlock(&t->core->jobs.lock);
-}
-
 static void measure(struct cay_task *t)
 {
     int64_t now_ms = cay_clock_mono_ms(), took_ms = now_ms - t->rate_at_ms;

@@ -48,7 +48,6 @@ void cay_task_part_at(struct cay_task *task, size_t part, const char *step);
 void cay_task_note(struct cay_task *task, const char *text);
 /* More bytes of a part (or, with part_count of it, of the whole alone) are done; false: give up. */
 bool cay_task_more(struct cay_task *task, size_t part, int64_t bytes);
-void cay_task_total(struct cay_task *task, uint64_t bytes);
 bool cay_task_goes_on(struct cay_task *task);
 
 /* For dialects. CAY_ERR_NOT_FOUND, "JOB_NOT_FOUND", also for somebody else's. Newest first. */

@@ -52,19 +52,6 @@ struct cay_blob *cay_blob_new(int fd, uint64_t offset, uint64_t size, int progre
     return s;
 }
 
-void cay_blob_free(struct cay_blob *s)
-{
-    if (!s)
-        return;
-    EVP_MD_CTX_free(s->packed_sum);
-    EVP_MD_CTX_free(s->plain_sum);
-    ZSTD_freeDStream(s->zstd);
-    (void)inflateEnd(&s->z);
-    free(s->in_buf);
-    free(s->out_buf);
-    free(s);
-}
-
 static int bad(struct cay_blob *s, const char *why)
 {
     return cay_fail_as(&s->err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER", "the layer cannot be read: %s",

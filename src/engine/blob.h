@@ -17,9 +17,8 @@ struct cay_blob_sums {
 
 /* `size` bytes of fd from `offset` on. What has been read is told to progress_fd, as a number at
  * its beginning, or to nobody with -1. Both are borrowed. Everything that must be allocated or
- * looked up is, so that the rest can be done in a confined process. */
+ * looked up is, so that the rest can be done in a confined process; it goes with that. */
 struct cay_blob *cay_blob_new(int fd, uint64_t offset, uint64_t size, int progress_fd);
-void cay_blob_free(struct cay_blob *s);
 /* All of len, or false; see cay_blob_error. A block of zeros where a block should begin behind
  * the end: that is how some tar files end. */
 bool cay_blob_get(void *stream, void *data, size_t len);
