@@ -5,8 +5,6 @@
  * that differs; and, as with git, when it could have been changed within the same tick of the clock
  * afterwards: then a time of 0 is remembered, and it is looked at again. */
 #include "history/inside.h"
-#include <git2/sys/mempack.h>
-#include <git2/sys/odb_backend.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -7,9 +7,9 @@
  *   compare.c  diffs, the way back
  *   bundle.c   all of it as one file */
 #pragma once
+#include "history/git.h"
 #include "history/history.h"
 #include "model/limits.h"
-#include <git2.h>
 #include <limits.h>
 
 struct cay_history {

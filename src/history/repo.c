@@ -5,7 +5,6 @@
 #include "history/inside.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <git2/sys/repository.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

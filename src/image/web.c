@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image/web.h"
 #include "base/clock.h"
+#include "image/curl.h"
 #include "model/limits.h"
 #include "net/host.h"
 #include "net/rule.h"
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
