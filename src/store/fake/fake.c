@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directory lies in memory where that is possible, and goes with the store. */
 #include "store/fake/fake.h"
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,11 +64,12 @@ struct cay_store *cay_store_fake_enter(struct cay_store *s, struct cay_error *er
 
 static void remove_dir(struct fake *f)
 {
-    static const char *const names[] = {"cay.db", "cay.db-wal", "cay.db-shm", "cay.db.new"};
-    if (f->dir_fd >= 0)
-        for (size_t i = 0; i < CAY_COUNT(names); i++)
-            (void)unlinkat(f->dir_fd, names[i], 0); /* not all of them exist */
-    cay_close_fd(&f->dir_fd);
+    DIR *dir = f->dir_fd < 0 ? NULL : fdopendir(f->dir_fd);
+    for (struct dirent *d; dir && (d = readdir(dir));)
+        if (*d->d_name != '.')
+            (void)unlinkat(f->dir_fd, d->d_name, 0); /* what stays shows in rmdir's failure */
+    if (dir)
+        closedir(dir);
     (void)rmdir(f->dir);
 }
 
