@@ -39,13 +39,17 @@ static pid_t start(char **argv, int out_fd)
 {
     pid_t pid;
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_init(&actions);
     if (out_fd >= 0)
         posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    int r = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+    int r = posix_spawnp(&pid, argv[0], &actions, &attributes, argv, environ);
     if (r != 0)
         die("%s: %s", argv[0], strerror(r));
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     return pid;
 }
 
@@ -88,7 +92,8 @@ static uint64_t time_to_output(char **argv, char **end, int round)
         die("%s ended without a word", argv[0]);
     uint64_t took = now_ns() - began;
     if (!end)
-        (void)kill(pid, SIGKILL); /* gone already is as well */
+        /* All of its group: bwrap's child may not yet have asked to die with its parent. */
+        (void)kill(-pid, SIGKILL);
     (void)reap(
         pid); /* one that has an end leaves by itself: before that it may not be ready for it */
     if (end)
