@@ -196,6 +196,13 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
     cay_berth_done(&berth);
 }
 
+/* Who is coming up needs the processor more than the next one's berth does: while some are, only a
+ * quarter is kept ready. */
+static int berths_wanted(const struct cay_dispatcher *d)
+{
+    return cay_jobs_coming_up(d) ? CAY_BERTHS_READY / 4 : CAY_BERTHS_READY;
+}
+
 void cay_jobs_pump(struct cay_dispatcher *d)
 {
     cay_backup_look(d);
@@ -205,7 +212,7 @@ void cay_jobs_pump(struct cay_dispatcher *d)
         if (box)
             give(d, s, box);
     }
-    while (d->filler_pid > 0 && d->berth_count + d->berths_asked < CAY_BERTHS_READY) {
+    while (d->filler_pid > 0 && d->berth_count + d->berths_asked < berths_wanted(d)) {
         if (cay_packet_send(d->filler.fd, "b", 1, NULL, 0, NULL, 0) < 0)
             break;
         d->berths_asked++;

@@ -14,8 +14,10 @@
 #include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -270,10 +272,32 @@ static int run(struct cay_engine *engine, const struct cay_job *job, const struc
     return cay_fail(err, CAY_ERR_INTERNAL, "no job %u", job->op);
 }
 
+/* ---- what its children carry ---- */
+
+/* Of libraries that a sandbox's first process does not call before it becomes cay-init. */
+static int leave_out(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    static const char *const names[] = {"/libsqlite3.", "/libcrypto.", "/libssl.",    "/libz.",
+                                        "/libzstd.",    "/libm.",      "/libseccomp."};
+    (void)size;
+    (void)arg;
+    for (size_t i = 0; i < CAY_COUNT(names); i++)
+        for (int k = 0; strstr(info->dlpi_name, names[i]) && k < info->dlpi_phnum; k++) {
+            const ElfW(Phdr) *part = &info->dlpi_phdr[k];
+            uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+            uintptr_t begin = (info->dlpi_addr + part->p_vaddr) & ~page;
+            uintptr_t end = (info->dlpi_addr + part->p_vaddr + part->p_memsz + page) & ~page;
+            if (part->p_type == PT_LOAD) /* copied after all, it is only slower */
+                (void)madvise((void *)begin, end - begin, MADV_DONTFORK);
+        }
+    return 0;
+}
+
 void cay_spawner_serve(struct cay_engine *engine, int sock)
 {
     struct cay_job job;
     int fds[CAY_BERTH_FDS], fd_count;
+    (void)dl_iterate_phdr(leave_out, NULL);
     for (;;) {
         struct cay_job_reply reply = {0};
         ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, CAY_BERTH_FDS, &fd_count);
