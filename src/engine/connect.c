@@ -4,6 +4,7 @@
 #include "base/path.h"
 #include "engine/dispatcher.h"
 #include "engine/image.h"
+#include "engine/socket.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -80,15 +81,16 @@ int cay_connect_stop_signal(const struct cay_dispatcher *d, const char *id)
 void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    CAY_AUTO_FD int fd = -1;
-    struct cay_error err;
+    CAY_CLEANUP(cay_sockets_close) struct cay_sockets s = {0};
+    struct cay_error err, ignored;
     struct cay_image image;
     char packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
     int r = read_image(d, box->record.entry.id, &a, &image, &err);
     if (r == 0)
         cay_image_name_trust(&a, &d->engine.trust, &image);
     if (r == 0)
-        r = cay_connect_pid1(d, box->record.entry.id, &fd, &err);
+        r = cay_connect_pid1(d, box->record.entry.id, &s.fds[0], &err);
+    s.count = r == 0;
     if (r < 0 && box->record.intent != CAY_INTENT_NONE) /* it is on its way down */
         r = cay_fail_as(&err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
     if (r < 0) {
@@ -96,5 +98,8 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
         return;
     }
     size_t len = pack_image(&image, &box->copied, packed, sizeof packed);
-    cay_dispatcher_answer(d, p, NULL, packed, len, fd);
+    /* Where it fails, who asks for it alone hears why. */
+    if (p->request.socket == CAY_SOCKET_OUT)
+        (void)cay_sockets_make(box->record.pid, CAY_SOCKET_OUT, &s, &ignored);
+    cay_dispatcher_answer_fds(d, p, NULL, packed, len, s.fds, s.count);
 }

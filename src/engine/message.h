@@ -75,7 +75,7 @@ struct cay_engine_request {
     char other[CAY_ID_SIZE];  /* CREATE: sandbox or snapshot to copy, or empty; SNAPSHOT: its id */
     char volume[CAY_ID_SIZE]; /* CREATE: to take as /workspace; DESTROY: to keep /workspace as */
     uint32_t drop_volume;     /* DESTROY: /workspace goes, given at create or not */
-    uint32_t socket;          /* SOCKET: enum cay_socket_kind */
+    uint32_t socket;          /* SOCKET: enum cay_socket_kind; CREATE, START: 0 or SOCKET_OUT */
     struct cay_engine_layer layer; /* IMAGE_HAS, IMAGE_LAYER */
     uint32_t pid;                  /* of a sandbox that another provider made, as the host counts */
 };

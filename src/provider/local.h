@@ -18,6 +18,8 @@ struct cay_pid1 {
     uint32_t argc, argv_len, env_count, env_len;
     int idle[8];
     int idle_count;
+    struct cay_way_out way; /* that came with its creation, until somebody asks for it */
+    bool has_way;
     struct cay_pid1 *next;
 };
 
@@ -75,3 +77,6 @@ int cay_local_stop(struct cay_local *l, const char *id, int64_t grace_ms, struct
 /* Takes over what `reach` gives, the descriptor too. */
 void cay_pid1_learn(struct cay_local *l, const char *id, const void *data, size_t len, int fd);
 void cay_pid1_forget(struct cay_local *l, const char *id);
+/* Takes over the descriptors. take: false when none are kept. */
+void cay_pid1_keep_way(struct cay_local *l, const char *id, struct cay_way_out way);
+bool cay_pid1_take_way(struct cay_local *l, const char *id, struct cay_way_out *out);

@@ -80,6 +80,15 @@ void cay_pid1_learn(struct cay_local *n, const char *id, const void *data, size_
     pthread_mutex_unlock(&n->lock);
 }
 
+static void drop_way(struct cay_pid1 *p)
+{
+    if (p->has_way) {
+        cay_close_fd(&p->way.tcp_fd);
+        cay_close_fd(&p->way.dns_fd);
+    }
+    p->has_way = false;
+}
+
 static void forget_at(struct cay_local *n, struct cay_pid1 **at)
 {
     struct cay_pid1 *p = *at;
@@ -87,6 +96,7 @@ static void forget_at(struct cay_local *n, struct cay_pid1 **at)
         return;
     *at = p->next;
     drop_idle(n, p);
+    drop_way(p);
     free(p->strings);
     free(p);
 }
@@ -96,6 +106,32 @@ void cay_pid1_forget(struct cay_local *n, const char *id)
     pthread_mutex_lock(&n->lock);
     forget_at(n, slot(n, id));
     pthread_mutex_unlock(&n->lock);
+}
+
+void cay_pid1_keep_way(struct cay_local *n, const char *id, struct cay_way_out way)
+{
+    pthread_mutex_lock(&n->lock);
+    struct cay_pid1 *p = *slot(n, id), gone = {0};
+    if (!p)
+        p = &gone; /* it died in between */
+    drop_way(p);
+    p->way = way;
+    p->has_way = true;
+    drop_way(&gone);
+    pthread_mutex_unlock(&n->lock);
+}
+
+bool cay_pid1_take_way(struct cay_local *n, const char *id, struct cay_way_out *out)
+{
+    pthread_mutex_lock(&n->lock);
+    struct cay_pid1 *p = *slot(n, id);
+    bool had = p && p->has_way;
+    if (had) {
+        *out = p->way;
+        p->has_way = false;
+    }
+    pthread_mutex_unlock(&n->lock);
+    return had;
 }
 
 void cay_local_init(struct cay_local *l, const struct cay_config *cfg)

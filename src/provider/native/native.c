@@ -248,26 +248,30 @@ static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *i
     struct cay_engine_request rq = request(op, id);
     char data[CAY_MESSAGE_MAX];
     size_t len;
-    int fd;
+    CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
     struct cay_engine_image image;
 
     cay_str_copy(rq.image, sizeof rq.image, spec->image);
     cay_str_copy(rq.hostname, sizeof rq.hostname, spec->name);
     rq.persistent = spec->persistent;
+    rq.socket = cay_network_leads_out(&spec->network) ? CAY_SOCKET_OUT : 0;
     set_limits(&rq, spec);
     if (op == CAY_ENGINE_CREATE) {
         cay_str_copy(rq.other, sizeof rq.other, spec->from ? spec->from : "");
         cay_str_copy(rq.volume, sizeof rq.volume, spec->volume ? spec->volume : "");
     }
     int64_t patience_ms = *rq.other ? CAY_ENGINE_COPY_MS : CAY_ENGINE_CALL_MS;
-    int r = cay_local_call(&n->local, &rq, patience_ms, data, sizeof data, &len, &fd, err);
+    int r = cay_local_call_fds(&n->local, &rq, patience_ms, data, sizeof data, &len, &fds, err);
     if (r < 0)
         return r;
     if (copied && len >= sizeof image) {
         memcpy(&image, data, sizeof image);
         *copied = translate_copied(&image.copied);
     }
-    cay_pid1_learn(&n->local, id, data, len, fd);
+    cay_pid1_learn(&n->local, id, data, len, fds.count > 0 ? cay_take_fd(&fds.at[0]) : -1);
+    if (fds.count == 3)
+        cay_pid1_keep_way(&n->local, id,
+                          (struct cay_way_out){cay_take_fd(&fds.at[1]), cay_take_fd(&fds.at[2])});
     return 0;
 }
 
@@ -339,6 +343,8 @@ static int way_out(struct cay_provider *p, const char *id, struct cay_way_out *o
 {
     CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
     struct cay_engine_request rq = request(CAY_ENGINE_SOCKET, id);
+    if (cay_pid1_take_way((struct cay_local *)p, id, out))
+        return 0;
     rq.socket = CAY_SOCKET_OUT;
     int r = cay_local_call_fds((struct cay_local *)p, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fds,
                                err);
