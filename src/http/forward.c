@@ -261,24 +261,35 @@ static bool is_named_by_connection(const struct lines *l, const char *name)
     return false;
 }
 
+/* As browsers read it: blanks around a name are none of it. */
 static bool is_attribute(const char *part, size_t len, const char *name)
 {
     size_t want = strlen(name);
-    while (len > 0 && *part == ' ') {
+    while (len > 0 && strchr(" \t", *part)) {
         part++;
         len--;
     }
     if (len < want || strncasecmp(part, name, want) != 0)
         return false;
-    part += want;
-    return len == want || *part == '=' || *part == ' ';
+    return len == want || strchr("= \t", part[want]);
+}
+
+/* One without a name comes back as its value alone, which may look like ours. */
+static bool sets_cookie(const char *value, const char *ours)
+{
+    size_t want = strlen(ours);
+    value += strspn(value, "= \t");
+    if (want == 0 || strncmp(value, ours, want) != 0)
+        return false;
+    value += want + strspn(value + want, " \t");
+    return *value == '=';
 }
 
 /* Without Domain, so that it is its own host's alone; below the prefix, where there is one. */
 static void add_set_cookie(const struct cay_forward *f, const char *value, struct cay_buf *out)
 {
     size_t len = strcspn(value, ";");
-    if (is_cookie(value, strcspn(value, "; "), f->cookie))
+    if (sets_cookie(value, f->cookie))
         return;
     cay_buf_adds(out, "set-cookie: ");
     cay_buf_add(out, value, len);
