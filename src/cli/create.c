@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay create */
 #include "cli/create.h"
+#include "base/path.h"
 #include "cli/network.h"
 #include "cli/output.h"
+#include "model/limits.h"
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Its image, its source and its start command may be waited for, one after the other. */
+#define CREATE_MS                                                                                  \
+    (CAY_IMAGE_WAIT_MS + CAY_DEFAULT_SOURCE_MS + CAY_MAX_READY_MS + CAY_CLIENT_IDLE_MS)
 
 static void add_optional(struct cay_json_writer *w, const char *key, const char *value)
 {
@@ -12,20 +19,73 @@ static void add_optional(struct cay_json_writer *w, const char *key, const char 
         cay_jw_str(w, key, value);
 }
 
+static void add_pairs(struct cay_json_writer *w, const char *key, const struct cay_pairs *pairs)
+{
+    if (!pairs->count)
+        return;
+    cay_jw_object(w, key);
+    for (size_t i = 0; i < pairs->count; i++)
+        cay_jw_str(w, pairs->at[i].key, pairs->at[i].value);
+    cay_jw_object_end(w);
+}
+
 static void add_collections(struct cay_json_writer *w, const struct cay_create_options *o)
 {
-    if (o->env.count) {
-        cay_jw_object(w, "environmentVars");
-        for (size_t i = 0; i < o->env.count; i++)
-            cay_jw_str(w, o->env.at[i].key, o->env.at[i].value);
-        cay_jw_object_end(w);
-    }
+    add_pairs(w, "environmentVars", &o->env);
     if (o->labels.count) {
         cay_jw_array(w, "labels");
         for (size_t i = 0; i < o->labels.count; i++)
             cay_jw_str(w, NULL, o->labels.at[i]);
         cay_jw_array_end(w);
     }
+}
+
+/* NAME=FILE. An editor's last newline is no part of a secret. */
+static int read_secret(struct cay_arena *a, const char *text, struct cay_pairs *out,
+                       struct cay_error *err)
+{
+    const char *eq = strchr(text, '=');
+    char *value;
+    size_t len;
+    if (!eq || eq == text || !eq[1])
+        return cay_fail(err, CAY_ERR_INVALID, "--secret-file: \"%s\" is not NAME=FILE", text);
+    CAY_AUTO_FREE char *real = realpath(eq + 1, NULL); /* behind links too: they are his own */
+    int r = cay_path_read(AT_FDCWD, real ? real : eq + 1, CAY_MAX_ENV_BYTES, a, &value, &len, err);
+    if (r < 0)
+        return cay_wrap(err, "cannot read the secret in %s", eq + 1);
+    if (strlen(value) != len || !cay_str_is_utf8(value, len))
+        return cay_fail(err, CAY_ERR_INVALID, "the secret in %s is no text", eq + 1);
+    if (len > 0 && value[len - 1] == '\n')
+        value[len - 1] = 0;
+    cay_pairs_set(a, out, cay_arena_strndup(a, text, (size_t)(eq - text)), value);
+    return 0;
+}
+
+static int add_secrets(struct cay_json_writer *w, struct cay_arena *a,
+                       const struct cay_create_options *o, struct cay_error *err)
+{
+    struct cay_pairs all = {0};
+    int r = 0;
+    for (size_t i = 0; i < o->secrets.count; i++)
+        cay_pairs_set(a, &all, o->secrets.at[i].key, o->secrets.at[i].value);
+    for (size_t i = 0; i < o->secret_files.count && r == 0; i++)
+        r = read_secret(a, o->secret_files.at[i], &all, err);
+    if (r == 0)
+        add_pairs(w, "secrets", &all);
+    return r;
+}
+
+static void add_ready(struct cay_json_writer *w, const struct cay_create_options *o)
+{
+    if (!o->ready_port && !o->ready_line && !o->ready_ms)
+        return;
+    cay_jw_object(w, "readyWhen");
+    if (o->ready_port)
+        cay_jw_int(w, "port", o->ready_port);
+    add_optional(w, "logLine", o->ready_line);
+    if (o->ready_ms)
+        cay_jw_int(w, "timeoutMs", o->ready_ms);
+    cay_jw_object_end(w);
 }
 
 /* URL or URL@REVISION; what is named like an archive is one. */
@@ -84,9 +144,13 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
     if (o->persistent)
         cay_jw_bool(&w, "persistent", true);
     add_collections(&w, o);
+    add_ready(&w, o);
+    int r = add_secrets(&w, &cli->arena, o, err);
+    if (r < 0)
+        return r;
     cay_jw_object_end(&w);
     const char *path = cay_remote_path(cli, "sandbox", (const char *)NULL);
-    int r = cay_remote_call(cli, "POST", path, &body, 0, out, err);
+    r = cay_remote_call(cli, "POST", path, &body, CREATE_MS, out, err);
     if (r >= 0 && !cay_json_get_str(*out, "id", NULL))
         return cay_fail(err, CAY_ERR_PROVIDER, "the server's answer names no sandbox");
     return r;
@@ -102,6 +166,12 @@ static const struct cay_option create_table[] = {
      .help = "end it after so long without a call that names it; 0 is never"},
     {CAY_OPTION_STRING, "start", CAY_CREATE_AT(start), .arg = "COMMAND",
      .help = "command to start with it; its output is what `cay logs` shows"},
+    {CAY_OPTION_INTEGER, "ready-port", CAY_CREATE_AT(ready_port), .arg = "PORT",
+     .help = "wait until something listens there, inside", .min = 1, .max = 65535},
+    {CAY_OPTION_STRING, "ready-line", CAY_CREATE_AT(ready_line), .arg = "TEXT",
+     .help = "wait until a line of its start command's output holds this"},
+    {CAY_OPTION_DURATION, "ready-timeout", CAY_CREATE_AT(ready_ms), .arg = "TIME",
+     .help = "what is later is too late, and the sandbox is removed; 30s unless said"},
     {CAY_OPTION_FLAG, "persistent", CAY_CREATE_AT(persistent),
      .help = "at the end of its time it stops and keeps its files"},
     CAY_OPTION_END,

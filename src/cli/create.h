@@ -8,8 +8,10 @@ struct cay_create_options {
     const char *image, *name, *start, *user, *workdir, *from, *source, *volume, *network, *track;
     double cpus;
     int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
-    struct cay_pairs env;
-    struct cay_strs labels;
+    const char *ready_line; /* the rest of these is of `create` alone, which has a start command */
+    int64_t ready_port, ready_ms;
+    struct cay_pairs env, secrets;
+    struct cay_strs labels, secret_files;
     bool no_network, persistent;
 };
 
@@ -37,6 +39,10 @@ struct cay_create_options {
         {CAY_OPTION_PAIRS,   "env",                                                                \
          CAY_CREATE_AT(env), 'e',                                                                  \
          .arg = "KEY=VALUE", .help = "variable inside; KEY alone takes our own value"},            \
+        {CAY_OPTION_PAIRS, "secret", CAY_CREATE_AT(secrets), .arg = "NAME[=VALUE]",                \
+         .help = "secret inside; NAME alone takes our own variable, which others cannot see"},     \
+        {CAY_OPTION_LIST, "secret-file", CAY_CREATE_AT(secret_files), .arg = "NAME=FILE",          \
+         .help = "secret inside: what the file holds, without a last newline"},                    \
         {CAY_OPTION_LIST, "label", CAY_CREATE_AT(labels), 'l', .arg = "TEXT", .help = "label"},    \
         {CAY_OPTION_STRING,   "user",                                                              \
          CAY_CREATE_AT(user), 'u',                                                                 \

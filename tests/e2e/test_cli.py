@@ -97,6 +97,38 @@ def test_create_exec_and_the_rest(cay, client):
     assert cay("rm", "made").returncode == 0 and client.names() == []
 
 
+def test_secrets(cay, client, tmp_path):
+    """From our own variable, from a file, or as they are typed; and told to nobody."""
+    for name, text in (("key", "line 1\nline 2\n"), ("bare", "x"), ("binary", b"a\0b"), ("large", "x" * 70_000)):
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "link").symlink_to(tmp_path / "bare")
+    done = cay("create", "--name", "box", "--secret", "TOKEN", "--secret", "LEVEL=3", "--secret-file", f"KEY={tmp_path}/key",
+               "--secret-file", f"LINK={tmp_path}/link", env={"TOKEN": "hunter2x"})
+    assert done.returncode == 0, done
+    assert client.sandbox("box")["secrets"] == {"TOKEN": None, "LEVEL": None, "KEY": None, "LINK": None}
+    assert client.sh("box", 'echo "$TOKEN $LEVEL $LINK $KEY"') == "hunter2x 3 x line 1\nline 2\n"
+    assert cay("run", "--secret", "TOKEN", "--", "sh", "-c", "echo $TOKEN", env={"TOKEN": "mine"}).stdout == "mine\n"
+    for file, why in ((f"K={tmp_path}/none", "cannot read"), ("nothing", "NAME=FILE"), (f"={tmp_path}/key", "NAME=FILE"), ("K=", "NAME=FILE"),
+                      (f"K={tmp_path}/binary", "no text"), (f"K={tmp_path}", "cannot read"), (f"K={tmp_path}/large", "cannot read")):
+        done = cay("create", "--secret-file", file)
+        assert done.returncode == 1 and why in done.stderr, (file, done)
+    assert "no value" in cay("create", "--secret", "NOBODY_HAS_THIS").stderr
+    assert client.names() == ["box"]
+
+
+def test_create_waits_until_it_is_ready(cay, client):
+    start = ("--start", "sleep 0.3; echo it is up; exec sleep 1000")
+    assert cay("create", "--name", "box", *start, "--ready-line", "is up", "--ready-timeout", "20s").returncode == 0
+    box = client.sandbox("box")
+    assert box["readyWhen"] == {"logLine": "is up", "timeoutMs": 20000} and box["createdInMs"] >= 300
+    done = cay("create", "--name", "late", *start, "--ready-port", "80", "--ready-timeout", "500ms")
+    assert done.returncode == 1 and "500 ms" in done.stderr, done
+    for args, why in ((("--ready-port", "0"), "out of bounds"), (("--ready-timeout", "5s"), "readyWhen"), (("--ready-line", "x"), "startCommand")):
+        done = cay("create", *args)
+        assert done.returncode != 0 and why in done.stderr, done
+    assert client.names() == ["box"]
+
+
 def test_exec_takes_stdin(cay, client, box):
     assert cay("exec", "--stdin", "box", "--", "cat", stdin="typed\n").stdout == "typed\n"
     assert cay("exec", "box", "--", "cat", stdin="not asked for").stdout == ""
