@@ -4,6 +4,7 @@
 #include "api/metrics.h"
 #include "api/openapi.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "core/metrics.h"
 #include "http/response.h"
 #include "http/server.h"
@@ -140,9 +141,11 @@ static void put_sandboxes(struct cay_buf *out, struct cay_core *core)
     int64_t by_state[CAY_STATES];
     uint32_t ready, size;
     char labels[32];
-    struct cay_error ignored;
+    struct cay_error ignored, err = {0};
     bool up = cay_core_pool(core, &ready, &size, &ignored) == 0;
-    if (cay_core_count(core, by_state, &ignored) == 0) {
+    if (cay_core_count(core, by_state, &err) < 0) {
+        cay_log_error(&err, "cannot count sandboxes for /metrics");
+    } else {
         cay_metrics_family(out, "cay_sandboxes", "gauge", "Sandboxes by state, of all accounts.");
         for (int i = 0; i < CAY_TERMINATED; i++) {
             (void)snprintf(labels, sizeof labels, "state=\"%s\"", cay_state_name(i));

@@ -191,6 +191,11 @@ const char *cay_core_isolation(struct cay_core *core)
     return cay_provider_isolation(core->provider);
 }
 
+const char *cay_core_provider(struct cay_core *core)
+{
+    return cay_provider_name(core->provider);
+}
+
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out)
 {
     struct cay_error err = {0};

@@ -53,10 +53,12 @@ int cay_core_undo_create(struct cay_core *core, struct cay_sandbox *sb, const ch
     sb->start_exec[0] = 0;
     sb->started_at_ms = 0;
     sb->updated_at_ms = cay_clock_ms();
-    struct cay_error unwritten;
+    struct cay_error unwritten = {0};
     int w = cay_store_update(core->store, sb, CAY_NOW, left ? &unwritten : err);
     if (w == 0)
         cay_core_tell(core, sb, NULL);
+    else if (left)
+        cay_log_error(&unwritten, "cannot record that sandbox %s is in error", sb->id);
     return left ? r : w;
 }
 
@@ -210,13 +212,26 @@ static int say_running(struct cay_core *core, struct cay_sandbox *sb, int64_t be
 /* The caller has, or will be told by the row, the error that matters. */
 void cay_core_take_back(struct cay_core *core, struct cay_sandbox *sb, const struct cay_error *why)
 {
-    struct cay_error ignored;
+    struct cay_error err = {0};
     char reason[sizeof why->msg + sizeof why->cause + 2];
     (void)snprintf(reason, sizeof reason, "%s%s%s", why->msg, why->cause[0] ? ": " : "",
                    why->cause);
-    if (cay_core_undo_create(core, sb, reason, &ignored) < 0)
+    if (cay_core_undo_create(core, sb, reason, &err) < 0) {
+        cay_log_error(&err, "cannot take back sandbox %s yet", sb->id);
         cay_keeper_look(core, LOOK_MS);
+    }
     sb->status_reason = sb->death.message = NULL; /* reason goes with us */
+}
+
+static int check_isolation(struct cay_core *core, const char *wanted, struct cay_error *err)
+{
+    const char *here = cay_core_isolation(core);
+    if (!wanted || strcmp(wanted, here) == 0 || strcmp(wanted, "default") == 0)
+        return 0;
+    int r = cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "ISOLATION_UNAVAILABLE",
+                        "no isolation %s here: %s is what there is", wanted, here);
+    cay_str_copy(err->field, sizeof err->field, "isolation");
+    return r;
 }
 
 int cay_core_check_spec(struct cay_core *core, struct cay_spec *spec, struct cay_error *err)
@@ -224,7 +239,8 @@ int cay_core_check_spec(struct cay_core *core, struct cay_spec *spec, struct cay
     struct cay_host host = {.memory_bytes = core->host_memory_bytes,
                             .disk_bytes = cay_provider_room(core->provider)};
     cay_validate_fit(spec, &host);
-    return cay_validate_spec(spec, &host, err);
+    int r = cay_validate_spec(spec, &host, err);
+    return r < 0 ? r : check_isolation(core, spec->isolation, err);
 }
 
 /* What is asked for, as a row that is not written yet. */
@@ -282,22 +298,20 @@ void cay_making_release(struct cay_making *m, struct cay_arena *a, struct cay_sa
 
 void cay_making_undo(struct cay_making *m)
 {
-    struct cay_error ignored; /* the caller already has the error that matters */
-    if (m->core && m->in_store && cay_core_undo_create(m->core, &m->sb, NULL, &ignored) < 0) {
+    struct cay_error err = {0}; /* the caller already has the one that matters */
+    if (m->core && m->in_store && cay_core_undo_create(m->core, &m->sb, NULL, &err) < 0) {
+        cay_log_error(&err, "cannot take back sandbox %s yet", m->sb.id);
         m->sb.state = CAY_PENDING; /* the row stays, and names what is left */
-        m->sb.updated_at_ms = cay_clock_ms();
-        (void)cay_store_update(m->core->store, &m->sb, CAY_SOON, &ignored);
+        cay_core_note(m->core, &m->sb, CAY_SOON);
         cay_keeper_look(m->core, LOOK_MS);
     }
     cay_hold_end(&m->hold);
     m->core = NULL;
 }
 
-/* What an earlier request with the same key made, if there was one; equal ones at the same time
- * come one after the other. */
-static int find_first(struct cay_core *core, const struct cay_account *owner,
-                      const struct cay_spec *spec, struct cay_hold *turn, struct cay_arena *a,
-                      struct cay_sandbox *out, bool *found, struct cay_error *err)
+int cay_making_first(struct cay_core *core, const struct cay_account *owner,
+                     const struct cay_spec *spec, struct cay_hold *turn, struct cay_arena *a,
+                     struct cay_sandbox *out, bool *found, struct cay_error *err)
 {
     char id[CAY_ID_SIZE], name[CAY_ID_SIZE];
     *found = false;
@@ -371,7 +385,7 @@ static int create_now(struct cay_core *core, const struct cay_account *owner,
     bool found = false;
     int r = for_whom(core, owner, &wanted, a, &as, err);
     if (r == 0)
-        r = find_first(core, &as, spec, &turn, a, out, &found, err);
+        r = cay_making_first(core, &as, spec, &turn, a, out, &found, err);
     if (r < 0 || found)
         return r;
     r = wanted.from ? cay_core_copy_begin(core, &copies, err) : 0;
@@ -403,7 +417,7 @@ static int begin_create(struct cay_core *core, const struct cay_account *owner,
     struct cay_account as;
     int r = for_whom(core, owner, &wanted, a, &as, err);
     if (r == 0)
-        r = find_first(core, &as, spec, &turn, a, out, found, err);
+        r = cay_making_first(core, &as, spec, &turn, a, out, found, err);
     if (r < 0 || *found)
         return r;
     r = wanted.from ? cay_core_use_snapshot(core, owner, &wanted, a, err) : 0;
@@ -417,10 +431,10 @@ static int begin_create(struct cay_core *core, const struct cay_account *owner,
     sb.answered = !ticket;
     r = insert_row(core, made_up, &sb, CAY_NOW, err);
     if (r == 0 && wanted.volume) {
-        struct cay_error ignored; /* reconcile finds a row that could not be taken back */
+        struct cay_error left = {0};
         r = cay_core_claim_volume(core, &sb, err);
-        if (r < 0)
-            (void)cay_store_remove(core->store, sb.id, CAY_SOON, &ignored);
+        if (r < 0 && cay_store_remove(core->store, sb.id, CAY_SOON, &left) < 0)
+            cay_log_error(&left, "cannot take back the row of sandbox %s yet", sb.id);
     }
     if (r < 0) {
         cay_maker_cancel(core, job);

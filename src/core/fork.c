@@ -73,11 +73,23 @@ static int first_error(const struct crew *crew, struct cay_error *err)
     return 0;
 }
 
+/* Each fork of a request that may be repeated has a key of its own, which no caller can have. */
+static const struct cay_once *number_once(const struct cay_once *once, size_t i,
+                                          struct cay_arena *a)
+{
+    struct cay_once *own = cay_arena_alloc(a, sizeof *own);
+    *own = *once;
+    own->key = cay_arena_printf(a, "fork\1%zu\1%s", i, once->key);
+    return own;
+}
+
 static struct cay_spec *number(const struct cay_spec *spec, size_t count, struct cay_arena *a)
 {
     struct cay_spec *specs = cay_arena_alloc(a, count * sizeof *specs);
     for (size_t i = 0; i < count; i++) {
         specs[i] = *spec;
+        if (spec->once)
+            specs[i].once = number_once(spec->once, i, a);
         if (spec->name && count > 1)
             specs[i].name = cay_arena_printf(a, "%s-%zu", spec->name, i + 1);
     }
@@ -101,14 +113,40 @@ static int check(struct cay_core *core, const struct cay_spec *spec,
     return 0;
 }
 
+/* What the same request made before; nothing, when this is the first. */
+static int find_before(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       const struct cay_spec *spec, size_t count, struct cay_hold *turn,
+                       struct cay_arena *a, struct cay_sandbox_list *out, struct cay_error *err)
+{
+    struct cay_sandbox_list list = {.at = cay_arena_alloc(a, count * sizeof *list.at)};
+    struct cay_account whose = *owner;
+    struct cay_sandbox source;
+    int r = cay_core_find(core, owner, id, a, &source, err);
+    if (r < 0)
+        return r;
+    whose.id = source.account_id;
+    const struct cay_spec *specs = number(spec, count, a);
+    for (size_t i = 0; i < count && r == 0 && (i == 0 || list.count > 0); i++) {
+        CAY_AUTO_HOLD struct cay_hold other = {0};
+        bool found = false;
+        r = cay_making_first(core, &whose, &specs[i], i == 0 ? turn : &other, a,
+                             &list.at[list.count], &found, err);
+        list.count += found; /* one that is forgotten is missing */
+    }
+    list.total = (int64_t)list.count;
+    if (r == 0)
+        *out = list;
+    return r;
+}
+
 static int fork_all(struct cay_core *core, const struct cay_account *owner,
-                    const struct cay_spec *spec, size_t count, struct cay_arena *a,
+                    const struct cay_spec *specs, size_t count, struct cay_arena *a,
                     struct cay_sandbox_list *out, struct cay_error *err)
 {
     CAY_CLEANUP(undo_all)
     struct crew crew = {.core = core,
                         .owner = owner,
-                        .specs = number(spec, count, a),
+                        .specs = specs,
                         .makings = cay_arena_alloc(a, count * sizeof *crew.makings),
                         .errors = cay_arena_alloc(a, count * sizeof *crew.errors),
                         .count = count};
@@ -131,11 +169,17 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
                   struct cay_sandbox_list *out, struct cay_error *err)
 {
     CAY_AUTO_COPY struct cay_core *copies = NULL;
-    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    CAY_AUTO_HOLD struct cay_hold turn = {0}, hold = {0};
     struct cay_spec wanted = *spec;
     struct cay_sandbox source;
     struct cay_account whose = *owner;
-    int r = cay_core_copy_begin(core, &copies, err);
+    struct cay_sandbox_list before = {0};
+    int r = spec->once ? find_before(core, owner, id, spec, count, &turn, a, &before, err) : 0;
+    if (before.count > 0)
+        *out = before;
+    if (r < 0 || before.count > 0)
+        return r;
+    r = cay_core_copy_begin(core, &copies, err);
     if (r == 0)
         r = cay_core_share(core, owner, id, a, &hold, &source, err);
     if (r == 0)
@@ -149,7 +193,7 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
     r = cay_seal_all(core, whose.id, &wanted.new_secrets, a, &wanted.secrets, err);
     if (r < 0)
         return r;
-    return fork_all(core, &whose, &wanted, count, a, out, err);
+    return fork_all(core, &whose, number(&wanted, count, a), count, a, out, err);
 }
 
 int cay_core_share(struct cay_core *core, const struct cay_account *owner, const char *id,

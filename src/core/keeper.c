@@ -224,12 +224,16 @@ void cay_keeper_shift(struct cay_core *core, int64_t jump_ms)
     for (size_t i = 0; i < rows.count; i++) {
         CAY_AUTO_HOLD struct cay_hold hold = {0};
         struct cay_sandbox sb;
-        if (rows.at[i].expires_at_ms == 0 ||
-            cay_hold_wait(&core->holds, rows.at[i].id, &hold, &err) < 0 ||
-            cay_store_get(core->store, rows.at[i].account_id, rows.at[i].id, &a, &sb, &err) < 0 ||
-            sb.expires_at_ms == 0)
+        const struct cay_sandbox *seen = &rows.at[i];
+        int r = cay_hold_wait(&core->holds, seen->id, &hold, &err);
+        if (r == 0)
+            r = cay_store_get(core->store, seen->account_id, seen->id, &a, &sb, &err);
+        if (r < 0 && r != CAY_ERR_NOT_FOUND)
+            cay_log_error(&err, "cannot move the end of sandbox %s", seen->id);
+        if (r < 0 || sb.deleted_at_ms)
             continue;
-        sb.expires_at_ms += jump_ms;
+        if (sb.expires_at_ms)
+            sb.expires_at_ms += jump_ms;
         if (sb.started_at_ms) /* what is counted from there still ends then */
             sb.started_at_ms += jump_ms;
         cay_core_note(core, &sb, CAY_SOON);

@@ -44,12 +44,12 @@ static int find_for(struct cay_core *core, const struct cay_account *owner, enum
                     const char *id, struct cay_arena *a, struct cay_kept *out,
                     struct cay_error *err)
 {
-    struct cay_error refused;
     const char *team;
     int r = find(core, owner->id, kind, id, a, out, err);
-    if (r == CAY_ERR_FORBIDDEN && cay_core_find_team(core, owner, id, a, &team, &refused) == 0)
-        return find(core, team, kind, id, a, out, err);
-    return r;
+    if (r != CAY_ERR_FORBIDDEN)
+        return r;
+    r = cay_core_find_team(core, owner, id, a, &team, err);
+    return r < 0 ? r : find(core, team, kind, id, a, out, err);
 }
 
 static int put(struct cay_core *core, struct cay_kept *kept, enum cay_durable durable,
@@ -156,10 +156,12 @@ struct undo {
 
 static void undo_snapshot(struct undo *u)
 {
-    struct cay_error ignored; /* the caller already has the error that matters */
-    if (u->core && (cay_provider_drop(u->core->provider, u->id, &ignored) < 0 ||
-                    cay_store_kept_remove(u->core->store, u->id, CAY_SOON, &ignored) < 0))
+    struct cay_error err = {0}; /* the caller already has the one that matters */
+    if (u->core && (cay_provider_drop(u->core->provider, u->id, &err) < 0 ||
+                    cay_store_kept_remove(u->core->store, u->id, CAY_SOON, &err) < 0)) {
+        cay_log_error(&err, "cannot take back snapshot %s yet", u->id);
         cay_keeper_look(u->core, LOOK_MS); /* the row stays, and names what is left */
+    }
 }
 
 static int check_wish(const char *name, int64_t expires_at_ms, struct cay_error *err)

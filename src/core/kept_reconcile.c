@@ -52,10 +52,12 @@ static int read_rows(struct cay_core *core, struct cay_arena *a, struct cay_kept
 static bool is_somebodys(struct cay_core *core, const struct cay_kept *kept, struct cay_arena *a)
 {
     struct cay_sandbox sb;
-    struct cay_error ignored;
+    struct cay_error err = {0};
     if (kept->kind != CAY_VOLUME || !kept->sandbox_id[0])
         return false;
-    int r = cay_store_get(core->store, kept->account_id, kept->sandbox_id, a, &sb, &ignored);
+    int r = cay_store_get(core->store, kept->account_id, kept->sandbox_id, a, &sb, &err);
+    if (r == CAY_ERR_STORE)
+        cay_log_error(&err, "cannot tell whose volume %s is", kept->id);
     return r == 0 ? sb.deleted_at_ms == 0 : r != CAY_ERR_NOT_FOUND;
 }
 
@@ -152,7 +154,7 @@ static int find_orphans(struct cay_core *core, const struct cay_strs *ids,
     int r = read_rows(core, a, &again, err);
     if (r == 0 && again.count == 0)
         r = cay_reconcile_refuse_empty(core, "snapshots and volumes",
-                                       "begin with another data directory", found.count, a, err);
+                                       "begin with another data directory", found.count, err);
     for (size_t i = 0; i < found.count && r == 0; i++)
         if (!has_row(&again, found.at[i]) &&
             (cay_id_is_snapshot(found.at[i]) || cay_id_is_volume(found.at[i])))

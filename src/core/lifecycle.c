@@ -19,11 +19,13 @@
 int cay_core_find(struct cay_core *core, const struct cay_account *owner, const char *id,
                   struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
 {
-    struct cay_error refused;
     const char *team;
     int r = cay_store_get(core->store, owner->id, id, a, out, err);
-    if (r == CAY_ERR_FORBIDDEN && cay_core_find_team(core, owner, id, a, &team, &refused) == 0)
-        r = cay_store_get(core->store, team, id, a, out, err);
+    if (r == CAY_ERR_FORBIDDEN) {
+        r = cay_core_find_team(core, owner, id, a, &team, err);
+        if (r == 0)
+            r = cay_store_get(core->store, team, id, a, out, err);
+    }
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail(err, r, "sandbox not found");
     if (r == CAY_ERR_FORBIDDEN)

@@ -15,6 +15,11 @@ struct cay_making {
     uint64_t wish;
 };
 
+/* What an earlier request with the same key made, if spec has one and there was one; equal requests
+ * come one after the other, each at its turn. */
+int cay_making_first(struct cay_core *core, const struct cay_account *owner,
+                     const struct cay_spec *spec, struct cay_hold *turn, struct cay_arena *a,
+                     struct cay_sandbox *out, bool *found, struct cay_error *err);
 /* All but the last step: it runs, and its row says PENDING. A zeroed making goes in. A spec.from
  * is held by the caller, and its image is spec.image. */
 int cay_making_begin(struct cay_making *m, struct cay_core *core, const struct cay_account *owner,

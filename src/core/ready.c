@@ -241,12 +241,15 @@ static void take_back(struct cay_core *core, const struct cay_readying *j,
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_sandbox sb;
-    struct cay_error ignored;
+    struct cay_error err = {0};
     if (j->starts) {
         cay_network_forget(core, j->id);
-        (void)cay_provider_stop(core->provider, j->id, 0, &ignored);
-    } else if (cay_store_get(core->store, j->account_id, j->id, &a, &sb, &ignored) == 0) {
+        if (cay_provider_stop(core->provider, j->id, 0, &err) < 0)
+            cay_log_error(&err, "cannot stop sandbox %s, which did not get ready", j->id);
+    } else if (cay_store_get(core->store, j->account_id, j->id, &a, &sb, &err) == 0) {
         cay_core_take_back(core, &sb, why);
+    } else if (err.code != CAY_ERR_NOT_FOUND) { /* reconcile finds it PENDING */
+        cay_log_error(&err, "cannot take back sandbox %s yet", j->id);
     }
 }
 

@@ -248,16 +248,12 @@ static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *se
 }
 
 int cay_reconcile_refuse_empty(struct cay_core *core, const char *what, const char *instead,
-                               size_t count, struct cay_arena *a, struct cay_error *err)
+                               size_t count, struct cay_error *err)
 {
-    struct cay_list_filter every = {
-        .account_id = CAY_LOCAL_ACCOUNT, .include_terminated = true, .page = 1, .per_page = 1};
-    struct cay_sandbox_list rows;
-    int r = cay_store_list(core->store, &every, a, &rows, err);
-    if (r < 0)
+    bool used = false;
+    int r = cay_store_was_used(core->store, &used, err);
+    if (r < 0 || used)
         return r;
-    if (rows.total > 0)
-        return 0;
     return cay_fail_as(err, CAY_ERR_STORE, "STORE_EMPTY",
                        "%zu %s exist and the store knows none: put the store back, or %s", count,
                        what, instead);
@@ -281,8 +277,7 @@ static int remove_orphans(struct cay_core *core, const struct cay_provider_list 
         return 0;
     int r = read_rows(core, a, &again, err);
     if (r == 0 && again.count == 0)
-        r = cay_reconcile_refuse_empty(core, "sandboxes", "end them with `cay down`", orphans, a,
-                                       err);
+        r = cay_reconcile_refuse_empty(core, "sandboxes", "end them with `cay down`", orphans, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < list->count; i++) {

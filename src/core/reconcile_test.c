@@ -68,6 +68,25 @@ TEST(reconcile_does_not_believe_an_empty_store)
     fixture_close(&f);
 }
 
+/* Whoever's rows it had: one that was used knows what it does not know. */
+TEST(reconcile_believes_a_store_that_was_used)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_spec spec = cay_spec_default();
+    struct cay_sandbox sb;
+    fixture_open(&f);
+    spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
+    CHECK_EQ("create", cay_core_create(f.core, &f.other, &spec, &f.a, &sb, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.other, sb.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
+    CHECK_EQ("forgotten", cay_store_forget(f.store, INT64_MAX, &err), 0);
+    cay_provider_fake_add(f.provider, ORPHAN, 1);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("the orphan is gone", cay_provider_fake_count(f.provider), 0);
+    fixture_close(&f);
+}
+
 /* A delete that was told to have failed, by a provider that was only late. */
 TEST(reconcile_finds_the_volume_of_a_late_delete)
 {
@@ -381,9 +400,17 @@ TEST(keeper_moves_ends_with_the_clock)
     const int64_t day_ms = 24 * 60 * 60 * 1000LL;
     struct fixture f;
     fixture_open(&f);
-    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    struct cay_sandbox sb = fixture_create(&f, "box", false), endless = {0};
+    struct cay_spec spec = cay_spec_default();
+    struct cay_error err = {0};
+    spec.timeout_ms = 0;
+    spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
+    CHECK_EQ("create", cay_core_create(f.core, &f.me, &spec, &f.a, &endless, &err), 0);
     cay_keeper_shift(f.core, day_ms);
     CHECK_EQ("moved", row(&f, sb.id).expires_at_ms, sb.expires_at_ms + day_ms);
+    CHECK_EQ("no end", row(&f, endless.id).expires_at_ms, 0);
+    CHECK_EQ("up as long as it was", row(&f, endless.id).started_at_ms,
+             endless.started_at_ms + day_ms);
     cay_keeper_expire(f.core, cay_clock_ms() + day_ms);
     CHECK_EQ("it lives", fixture_state(&f, sb.id), CAY_RUNNING);
     fixture_close(&f);

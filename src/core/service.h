@@ -54,6 +54,7 @@ struct cay_core_health {
 /* How disks are limited: "btrfs", "loop-btrfs", "none". Cheap. */
 const char *cay_core_disk(struct cay_core *core);
 const char *cay_core_isolation(struct cay_core *core); /* "native", "docker" */
+const char *cay_core_provider(struct cay_core *core);  /* its name, as --provider takes it */
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out);
 
 int cay_core_create(struct cay_core *core, const struct cay_account *owner,
@@ -165,7 +166,8 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
                     enum cay_workspace workspace, struct cay_arena *a, struct cay_sandbox *out,
                     struct cay_error *err);
 /* So many new sandboxes with a copy of this one's files, all or none. spec is complete (see
- * cay_spec_fork) but for from. A name is numbered when there are several. */
+ * cay_spec_fork) but for from. A name is numbered when there are several. With spec.once whoever
+ * asks again finds those of the first time, and the first one has what was answered. */
 int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const struct cay_spec *spec, size_t count, struct cay_arena *a,
                   struct cay_sandbox_list *out, struct cay_error *err);

@@ -86,10 +86,11 @@ static uint64_t most_disk(const struct cay_host *host)
 
 void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host)
 {
-    if (spec->memory_bytes == CAY_DEFAULT_MEMORY_BYTES && spec->memory_bytes > host->memory_bytes)
+    bool memory = spec->memory_fits || spec->memory_bytes == CAY_DEFAULT_MEMORY_BYTES;
+    bool disk = spec->disk_fits || spec->disk_bytes == CAY_DEFAULT_DISK_BYTES;
+    if (memory && spec->memory_bytes > host->memory_bytes)
         spec->memory_bytes = host->memory_bytes;
-    bool fits = spec->disk_fits || spec->disk_bytes == CAY_DEFAULT_DISK_BYTES;
-    if (fits && spec->disk_bytes > most_disk(host))
+    if (disk && spec->disk_bytes > most_disk(host))
         spec->disk_bytes = most_disk(host);
 }
 

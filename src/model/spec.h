@@ -36,7 +36,8 @@ struct cay_spec {
     uint32_t cpu_milli; /* 1000 is one core */
     uint64_t memory_bytes;
     uint64_t disk_bytes;
-    bool disk_fits; /* nobody asked for so much: it may be less where the host has less */
+    /* Nobody asked for so much: it may be less where the host has less. */
+    bool memory_fits, disk_fits;
     uint32_t pids;
     uint32_t gpu_count;
     struct cay_network network;
@@ -64,6 +65,7 @@ struct cay_spec {
     struct cay_spec_source source; /* that is fetched into its working directory */
     const char *volume;            /* that becomes its /workspace; or NULL */
     const struct cay_once *once;   /* of the request, never kept; or NULL */
+    const char *isolation;         /* that must hold it; never kept either; NULL: what there is */
 };
 
 static inline bool cay_spec_has_start(const struct cay_spec *spec)

@@ -116,6 +116,11 @@ int cay_store_count(struct cay_store *s, int64_t by_state[CAY_STATES], struct ca
     return s->ops->count(s, by_state, err);
 }
 
+int cay_store_was_used(struct cay_store *s, bool *out, struct cay_error *err)
+{
+    return s->ops->was_used(s, out, err);
+}
+
 int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err)
 {
     return s->ops->forget(s, before_ms, err);

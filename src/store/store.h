@@ -95,6 +95,8 @@ struct cay_store_ops {
                struct cay_sandbox_list *out, struct cay_error *err);
     /* Across accounts: how many living ones there are in each state. */
     int (*count)(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err);
+    /* Across accounts: has it ever had a row? One that was forgotten or removed counts. */
+    int (*was_used)(struct cay_store *s, bool *out, struct cay_error *err);
     /* Forgets terminated rows that were deleted before that time. */
     int (*forget)(struct cay_store *s, int64_t before_ms, struct cay_error *err);
 
@@ -143,6 +145,7 @@ int cay_store_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_l
 int cay_store_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                   struct cay_sandbox_list *out, struct cay_error *err);
 int cay_store_count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err);
+int cay_store_was_used(struct cay_store *s, bool *out, struct cay_error *err);
 int cay_store_forget(struct cay_store *s, int64_t before_ms, struct cay_error *err);
 int cay_store_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
                        struct cay_error *err);

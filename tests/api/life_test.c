@@ -158,6 +158,8 @@ TEST(v1_counts_resources)
         int status;
     } asks[] = {
         {"a core brings 2048 MB", "{\"resources\":{\"vcpus\":0.5}}", "\"memoryGB\":1,", 201},
+        {"by its other name", "{\"cpuCores\":0.5}", "\"memoryGB\":1,", 201},
+        {"as far as there is any", "{\"cpuCores\":64}", "\"cpuCores\":64,", 201},
         {"cores alone", "{\"resources\":{\"vcpus\":0.25}}", "\"cpuCores\":0.25,", 201},
         {"unless memory is named", "{\"resources\":{\"vcpus\":2},\"memoryGB\":0.25}",
          "\"memoryGB\":0.25,", 201},
@@ -169,7 +171,7 @@ TEST(v1_counts_resources)
         {"more memory than there is", "{\"memoryGB\":900000000}", "to this host's", 400},
         {"beyond all bounds", "{\"memoryGB\":1e300}", "to this host's", 400},
         {"negative disk", "{\"diskSizeGB\":-1}", "at least 0.1", 400},
-        {"by its other name", "{\"memoryLimit\":\"999999g\"}", "to this host's", 400},
+        {"memory by its other name", "{\"memoryLimit\":\"999999g\"}", "to this host's", 400},
         {"more disk than is free", "{\"diskSizeGB\":51," SMALL "}", "the 50.0 that", 400},
         {"all that is free", "{\"diskSizeGB\":50," SMALL "}", "\"diskSizeGB\":50,", 201},
         {"graphics cards", "{\"gpuCount\":2," SMALL "}", "\"GPU_UNAVAILABLE\"", 400},

@@ -191,6 +191,29 @@ TEST(openapi_names_every_route)
     api_close(&api);
 }
 
+/* What one operation takes is not told of another. */
+TEST(openapi_tells_create_from_fork)
+{
+    static const struct {
+        const char *path, *takes, *refuses;
+    } cases[] = {{"/api/v1/sandbox", "readyWhen", "count"},
+                 {"/api/v1/sandbox/{id}/fork", "count", "readyWhen"}};
+    static const char *const way[] = {"requestBody", "content", "application/json", "schema",
+                                      "properties"};
+    struct api api;
+    api_open(&api, 0);
+    const char *answer = ask(&api, "GET /openapi.json", NULL, NULL);
+    const struct cay_json *paths = cay_json_get(body_of(&api, answer), "paths");
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct cay_json *at = cay_json_get(cay_json_get(paths, cases[i].path), "post");
+        for (size_t k = 0; k < COUNT(way); k++)
+            at = cay_json_get(at, way[k]);
+        CHECK(cases[i].takes, at && cay_json_get(at, cases[i].takes));
+        CHECK(cases[i].refuses, at && !cay_json_get(at, cases[i].refuses));
+    }
+    api_close(&api);
+}
+
 TEST(openapi_and_docs_are_for_all_within_the_rate)
 {
     struct api api;

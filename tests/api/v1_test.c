@@ -64,6 +64,12 @@ static const struct {
      "VALIDATION_ERROR", "runtime"},
     {"a machine of its own", "POST /api/v1/sandbox", "{\"isolation\":\"vm\"}", 422,
      "ISOLATION_UNAVAILABLE", "isolation"},
+    {"another provider's", "POST /api/v1/sandbox", "{\"isolation\":\"docker\"}", 422,
+     "ISOLATION_UNAVAILABLE", "isolation"},
+    {"a create of a version", "POST /api/v1/sandbox", "{\"executionId\":\"x\"}", 400,
+     "VALIDATION_ERROR", "executionId"},
+    {"a fork that waits", "POST /api/v1/sandbox/box/fork", "{\"readyWhen\":{\"port\":80}}", 400,
+     "VALIDATION_ERROR", "readyWhen"},
     {"a lease of days", "POST /api/v1/sandbox", "{\"leaseSeconds\":86401}", 400, "VALIDATION_ERROR",
      "leaseSeconds"},
     {"idle at once", "POST /api/v1/sandbox", "{\"idleTimeoutMs\":5," SMALL "}", 400,
@@ -204,6 +210,8 @@ TEST(v1_creates_shows_lists_and_deletes)
     CHECK_STR("image", cay_json_get_str(made, "dockerImage", ""), "python:3.11");
     CHECK_STR("start", cay_json_get_str(made, "startCommand", ""), "python main.py");
     CHECK("network", cay_json_get_bool(made, "networkEnforced", false));
+    CHECK_STR("by whom", cay_json_get_str(made, "provider", ""), "fake");
+    CHECK_STR("in what", cay_json_get_str(made, "isolation", ""), "native");
     CHECK_EQ("no end", cay_json_get_int(made, "timeoutMinutes", -1), 0);
     CHECK("cpu", strstr(answer, "\"cpuCores\":0.5,") != NULL);
     CHECK("memory", strstr(answer, "\"memoryGB\":0.25,") != NULL);

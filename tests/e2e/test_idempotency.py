@@ -65,6 +65,27 @@ def test_without_waiting(client):
     assert (first.status, again.status) == (202, 202) and first.body == again.body
 
 
+@pytest.mark.parametrize("body", [{"name": "fork"}, {"name": "fork", "count": 3}, {"count": 1}], ids=["one", "three", "a list"])
+def test_a_fork_is_made_once(client, box, body):
+    count = body.get("count", 1)
+    first, again = post(client, "/sandbox/box/fork", "k1", body), post(client, "/sandbox/box/fork", "k1", body)
+    assert (first.status, again.status) == (201, 201) and again.body == first.body
+    assert again.headers["Idempotent-Replayed"] == "true" and "Idempotent-Replayed" not in first.headers
+    assert client.get("/sandbox").json()["total"] == 1 + count
+    assert post(client, "/sandbox/box/fork", "k1", {**body, "count": 2}).error["code"] == "IDEMPOTENCY_KEY_REUSED"
+    assert post(client, "/sandbox", "k1", {}).status == 201, "a create with that key is something else"
+    client.request("DELETE", "/sandbox", {"sandbox_ids": [s["id"] for s in first.json().get("sandboxes", [first.json()])]})
+    assert post(client, "/sandbox/box/fork", "k1", body).body == first.body, "also when it is gone"
+    assert client.get("/sandbox").json()["total"] == 2
+
+
+def test_many_forks_at_once_are_made_once(server, client, box):
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: post(server.client(), "/sandbox/box/fork", "k1", {"count": 2}), range(8)))
+    assert {a.status for a in answers} == {201} and len({tuple(s["id"] for s in a.json()["sandboxes"]) for a in answers}) == 1
+    assert client.get("/sandbox").json()["total"] == 3
+
+
 def test_a_command_runs_once(client, box):
     body = {"command": "echo ran >> /tmp/runs; cat /tmp/runs"}
     path = "/sandbox/box/exec"

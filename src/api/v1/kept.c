@@ -5,6 +5,22 @@
 #include "model/limits.h"
 #include <string.h>
 
+/* One as it is, several in a list. */
+static void shape_forks(struct cay_req *req, const struct cay_sandbox_list *made, bool several,
+                        struct cay_json_writer *w)
+{
+    if (!several) {
+        cay_v1_shape_sandbox(w, NULL, req->core, &made->at[0], true);
+        return;
+    }
+    cay_jw_object(w, NULL);
+    cay_jw_array(w, "sandboxes");
+    for (size_t i = 0; i < made->count; i++)
+        cay_v1_shape_sandbox(w, NULL, req->core, &made->at[i], false);
+    cay_jw_array_end(w);
+    cay_jw_object_end(w);
+}
+
 static int fork_it(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     const char *id = cay_req_param(req, "id");
@@ -19,19 +35,11 @@ static int fork_it(struct cay_req *req, struct cay_resp *resp, struct cay_error 
     if (r == 0)
         r = cay_core_fork(req->core, req->owner, source.id, &spec, count ? (size_t)count : 1,
                           req->arena, &made, err);
-    if (r < 0)
+    if (r < 0 || (spec.once && cay_v1_answered(resp, 201, &made.at[0])))
         return r;
-    struct cay_json_writer *w = cay_resp_json(resp, 201);
-    if (count == 0) {
-        cay_v1_shape_sandbox(w, NULL, req->core, &made.at[0], true);
-        return 0;
-    }
-    cay_jw_object(w, NULL);
-    cay_jw_array(w, "sandboxes");
-    for (size_t i = 0; i < made.count; i++)
-        cay_v1_shape_sandbox(w, NULL, req->core, &made.at[i], false);
-    cay_jw_array_end(w);
-    cay_jw_object_end(w);
+    shape_forks(req, &made, count > 0, cay_resp_json(resp, 201));
+    if (spec.once)
+        cay_v1_keep_answer(req, resp, &made.at[0]);
     return 0;
 }
 
@@ -180,8 +188,8 @@ FOR_BOTH(delete)
 const struct cay_route cay_v1_kept_routes[] = {
     {"POST", "/api/v1/sandbox/{id}/fork", CAY_SCOPE_WRITE, fork_it, CAY_BODY_AUTO,
      CAY_DOC("Copy it, once or `count` times, as it is now", "201 Sandbox|SandboxList; 501",
-             .topic = "Snapshots and volumes", .body = cay_v1_spec_fields,
-             .send = "{'name': 'copy'}")},
+             .topic = "Snapshots and volumes", .body = cay_v1_fork_fields,
+             .headers = "Idempotency-Key", .send = "{'name': 'copy'}")},
     {"POST", "/api/v1/sandbox/{id}/snapshot", CAY_SCOPE_WRITE, snapshot, CAY_BODY_AUTO,
      CAY_DOC("Keep its files as they are now", "201 Snapshot", .body = snapshot_fields,
              .send = "{'name': 'before-tests'}")},

@@ -75,3 +75,20 @@ int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **ou
     *out = once;
     return 0;
 }
+
+bool cay_v1_answered(struct cay_resp *resp, int status, const struct cay_sandbox *made)
+{
+    const char *text = made->first_answer;
+    if (!text)
+        return false;
+    cay_resp_header(resp, "Idempotent-Replayed", "true");
+    cay_resp_text(resp, status, "application/json", text, strlen(text));
+    return true;
+}
+
+void cay_v1_keep_answer(struct cay_req *req, const struct cay_resp *resp,
+                        const struct cay_sandbox *made)
+{
+    cay_core_answered(req->core, made,
+                      cay_arena_strndup(req->arena, resp->body.data, resp->body.len));
+}

@@ -26,14 +26,10 @@ static int answer_made(struct cay_req *req, struct cay_resp *resp, int status,
 static int answer_once(struct cay_req *req, struct cay_resp *resp, int status,
                        const struct cay_sandbox *sb)
 {
-    if (sb->first_answer) {
-        cay_resp_header(resp, "Idempotent-Replayed", "true");
-        cay_resp_text(resp, status, "application/json", sb->first_answer, strlen(sb->first_answer));
+    if (cay_v1_answered(resp, status, sb))
         return 0;
-    }
     (void)answer_made(req, resp, status, sb);
-    cay_core_answered(req->core, sb,
-                      cay_arena_strndup(req->arena, resp->body.data, resp->body.len));
+    cay_v1_keep_answer(req, resp, sb);
     return 0;
 }
 

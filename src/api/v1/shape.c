@@ -99,6 +99,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "image", spec->image_used);
     cay_jw_str(w, "runtime", spec->runtime);
     cay_jw_str(w, "isolation", cay_core_isolation(core));
+    cay_jw_str(w, "provider", cay_core_provider(core));
     shape_start(w, spec);
     cay_jw_real(w, "cpuCores", spec->cpu_milli / 1000.0);
     cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);

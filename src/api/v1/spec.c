@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The body of a create or a fork. What later issues bring is known by name and refused by it: a
- * field that is taken and does not hold would be a lie. Fields of foreign clients that change
- * nothing are taken.
- */
+/* The body of a create or a fork. A field that is taken and does not hold would be a lie, so it is
+ * refused; but fields of foreign clients that change nothing are taken. */
 #include "api/v1/v1.h"
 #include "core/image.h"
 #include "model/limits.h"
@@ -65,46 +63,52 @@ static const struct cay_field ready_fields[] = {
 
 const char *const cay_v1_tracks[] = {"off", "files", "workspace", NULL};
 
+#define SPEC_FIELDS                                                                                \
+    CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),                                            \
+        CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),                                \
+        CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),                                      \
+        CAY_FIELD_STR(BODY, runtime, "runtime", .max_len = 64),                                    \
+        CAY_FIELD_ANY(BODY, start, "startCommand", .type = "string|[string]|null"),                \
+        CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),                         \
+        CAY_FIELD_SUB("resources", resource_fields),                                               \
+        CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625),                                 \
+        CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),                           \
+        CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),                                    \
+        CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),                         \
+        CAY_V1_NETWORK_FIELDS(BODY), CAY_V1_TIMEOUT_FIELDS(BODY), CAY_V1_LEASE_FIELDS(BODY),       \
+        CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),               \
+        CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),                           \
+        CAY_FIELD_STRS(BODY, labels, "labels"), CAY_FIELD_PAIRS(BODY, tags, "tags"),               \
+        CAY_FIELD_BOOL(BODY, persistent, "persistent"),                                            \
+        CAY_FIELD_BOOL(BODY, stop_when_start_ends, "stopWhenStartEnds"),                           \
+        CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),                                        \
+        CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),                          \
+        CAY_FIELD_STR(BODY, team_id, "teamId", .max_len = 1024),                                   \
+        CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),                             \
+        CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),                                      \
+        CAY_FIELD_PAIRS(BODY, secrets, "secrets", .max_len = CAY_MAX_ENV_BYTES),                   \
+        CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),                                      \
+        CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64)
+
 const struct cay_field cay_v1_spec_fields[] = {
-    CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),
-    CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),
-    CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),
-    CAY_FIELD_STR(BODY, runtime, "runtime", .max_len = 64),
-    CAY_FIELD_ANY(BODY, start, "startCommand", .type = "string|[string]|null"),
-    CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),
-    CAY_FIELD_SUB("resources", resource_fields),
-    CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625),
-    CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),
-    CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),
-    CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),
-    CAY_V1_NETWORK_FIELDS(BODY),
-    CAY_V1_TIMEOUT_FIELDS(BODY),
-    CAY_V1_LEASE_FIELDS(BODY),
-    CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),
-    CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
-    CAY_FIELD_STRS(BODY, labels, "labels"),
-    CAY_FIELD_PAIRS(BODY, tags, "tags"),
-    CAY_FIELD_BOOL(BODY, persistent, "persistent"),
-    CAY_FIELD_BOOL(BODY, stop_when_start_ends, "stopWhenStartEnds"),
-    CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
-    CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),
-    CAY_FIELD_STR(BODY, team_id, "teamId", .max_len = 1024),
-    CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),
+    SPEC_FIELDS,
     CAY_FIELD_SUB("source", source_fields),
-    CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),
-    CAY_FIELD_INT(BODY, count, "count", .min = 1, .max = CAY_MAX_FORKS),
-    CAY_FIELD_STR(BODY, execution_id, "executionId", .max_len = 64),
-    CAY_FIELD_PAIRS(BODY, secrets, "secrets", .max_len = CAY_MAX_ENV_BYTES),
-    CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
     CAY_FIELD_SUB("readyWhen", ready_fields),
-    CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64),
     CAY_FIELD_SKIP("vm"),
     CAY_FIELD_SKIP("gpuType"),
     CAY_FIELD_SKIP("region"),
     CAY_FIELD_ANY(BODY, advanced, "advancedConfigs"),
     CAY_FIELD_SKIP("registryCredentialsId"),
     CAY_FIELD_SKIP("guaranteed"),
-    CAY_FIELD_STR(struct create_body, idempotency_key, "idempotencyKey"),
+    CAY_FIELD_STR(BODY, idempotency_key, "idempotencyKey"),
+    CAY_FIELD_END,
+};
+
+/* A fork begins with the files of its sandbox and waits for nothing: it goes on. */
+const struct cay_field cay_v1_fork_fields[] = {
+    SPEC_FIELDS,
+    CAY_FIELD_INT(BODY, count, "count", .min = 1, .max = CAY_MAX_FORKS),
+    CAY_FIELD_STR(BODY, execution_id, "executionId", .max_len = 64),
     CAY_FIELD_END,
 };
 
@@ -119,14 +123,11 @@ int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error 
     return r;
 }
 
-static int set_ready(const struct create_body *body, bool fork, struct cay_spec *spec,
-                     struct cay_error *err)
+static int set_ready(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     bool named = body->ready_port || body->ready_line;
     if (!named && !body->ready_ms)
         return 0;
-    if (fork)
-        return cay_fail_field(err, "readyWhen", "a fork waits for nothing: it goes on");
     if (!named)
         return cay_fail_field(err, "readyWhen", "readyWhen names a port or a logLine");
     spec->ready =
@@ -203,9 +204,13 @@ uint64_t cay_v1_bytes(double count, double unit)
     return (uint64_t)((count < BEYOND ? count : BEYOND) * unit + 0.5);
 }
 
-static int set_sizes(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+/* Each core brings its memory, unless that is named; so it is with a fork by `vcpus`, which stands
+ * for both, alone. */
+static int set_sizes(const struct create_body *body, bool fork, struct cay_spec *spec,
+                     struct cay_error *err)
 {
     double cpu = body->cpu_cores > 0 ? body->cpu_cores : body->vcpus;
+    double brings = fork ? body->vcpus : cpu;
     if (cpu > 0)
         spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
     if (body->disk_gb > 0) {
@@ -216,8 +221,9 @@ static int set_sizes(const struct create_body *body, struct cay_spec *spec, stru
         spec->memory_bytes = cay_v1_bytes(body->memory_gb, CAY_V1_GIB);
     else if (body->memory_limit)
         return cay_v1_parse_memory(body->memory_limit, &spec->memory_bytes, err);
-    else if (body->vcpus > 0)
-        spec->memory_bytes = (uint64_t)(body->vcpus * (double)CAY_MEMORY_PER_VCPU_BYTES);
+    else if (brings > 0)
+        spec->memory_bytes = (uint64_t)(brings * (double)CAY_MEMORY_PER_VCPU_BYTES);
+    spec->memory_fits = body->memory_gb <= 0;
     return 0;
 }
 
@@ -237,17 +243,6 @@ static int set_image(const struct create_body *body, struct cay_spec *spec, stru
     if (image)
         spec->image = image;
     return 0;
-}
-
-/* There is one kind so far. */
-static int check_isolation(const char *isolation, struct cay_error *err)
-{
-    if (!isolation || strcmp(isolation, "native") == 0 || strcmp(isolation, "default") == 0)
-        return 0;
-    int r = cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "ISOLATION_UNAVAILABLE",
-                        "no isolation %s here: native is what there is", isolation);
-    cay_str_copy(err->field, sizeof err->field, "isolation");
-    return r;
 }
 
 int cay_v1_decode_start(struct cay_arena *a, const struct cay_json *v, struct cay_spec *spec,
@@ -274,16 +269,13 @@ static int set_fetched(const struct create_body *body, struct cay_spec *spec, st
 }
 
 /* Where its files come from. An image that is not named is then the snapshot's. */
-static int set_source(const struct create_body *body, bool fork, struct cay_spec *spec,
-                      struct cay_error *err)
+static int set_source(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     const char *id = body->snapshot_id ? body->snapshot_id : body->source_id;
     const struct cay_spec_source *s = &body->source;
     spec->volume = body->volume;
     if (!body->source_type && !id && !s->url)
         return 0;
-    if (fork)
-        return cay_fail_field(err, "source", "a fork begins with the files of its sandbox");
     if (!body->source_type)
         return cay_fail_field(err, "source.type", "source.type is required");
     if (strcmp(body->source_type, "snapshot") != 0)
@@ -376,30 +368,26 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     spec->track = body->track;
     spec->at = body->execution_id;
     spec->new_secrets = body->secrets;
+    spec->isolation = body->isolation;
 }
 
 static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
                   struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     *body = body_of(spec);
-    int r = cay_fields_decode(a, cay_v1_spec_fields, object, body, err);
-    if (r == 0 && !fork && (body->count || body->execution_id))
-        r = cay_fail_field(err, body->count ? "count" : "executionId", "unknown field %s",
-                           body->count ? "count" : "executionId");
-    if (r == 0)
-        r = check_isolation(body->isolation, err);
+    int r = cay_fields_decode(a, fork ? cay_v1_fork_fields : cay_v1_spec_fields, object, body, err);
     if (r == 0)
         r = set_image(body, spec, err);
     if (r == 0)
-        r = set_source(body, fork, spec, err);
+        r = set_source(body, spec, err);
     if (r == 0)
-        r = set_sizes(body, spec, err);
+        r = set_sizes(body, fork, spec, err);
     if (r == 0)
         r = cay_v1_decode_start(a, body->start, spec, err);
     if (r == 0)
         r = cay_v1_decode_ports(a, body->ports, spec->ports, &spec->port_count, err);
     if (r == 0)
-        r = set_ready(body, fork, spec, err);
+        r = set_ready(body, spec, err);
     if (r == 0 && body->idle_when.at != absent)
         r = cay_v1_idle_when(&body->idle_when, &spec->idle_when, err);
     if (r == 0)
@@ -426,8 +414,7 @@ int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *coun
         r = decode(req->arena, object, count_out != NULL, &body, spec, err);
     if (r < 0)
         return r;
-    if (!count_out)
-        return cay_v1_once(req, body.idempotency_key, &spec->once, err);
-    *count_out = body.count;
-    return 0;
+    if (count_out)
+        *count_out = body.count;
+    return cay_v1_once(req, body.idempotency_key, &spec->once, err);
 }

@@ -19,7 +19,7 @@ extern const struct cay_dialect cay_v1_dialect; /* schemas.c */
 extern const struct cay_route cay_v1_port_routes[], cay_v1_expose_routes[], cay_v1_tunnel_routes[];
 
 /* spec.c: bodies to specs. */
-extern const struct cay_field cay_v1_spec_fields[];
+extern const struct cay_field cay_v1_spec_fields[], cay_v1_fork_fields[];
 /* The spec comes with its defaults. count_out is for forks, NULL for a
  * create; 0 when the body names none. */
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
@@ -30,6 +30,11 @@ int cay_v1_decode_spec_of(struct cay_arena *a, const struct cay_json *object, st
 /* The header Idempotency-Key, or what the body has as `key`; NULL when there is neither. */
 int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **out,
                 struct cay_error *err);
+/* The answer that the request got when it came before; false when none is known. */
+bool cay_v1_answered(struct cay_resp *resp, int status, const struct cay_sandbox *made);
+/* This one is for when it comes again. */
+void cay_v1_keep_answer(struct cay_req *req, const struct cay_resp *resp,
+                        const struct cay_sandbox *made);
 /* Times of a body with these members; -1 is absent. */
 #define CAY_V1_TIMEOUT_FIELDS(type)                                                                \
     CAY_FIELD_INT(type, timeout_minutes, "timeoutMinutes", .min = 0,                               \

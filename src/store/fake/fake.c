@@ -11,7 +11,8 @@ struct fake {
     struct cay_store *inner;
     char dir[48];
     int dir_fd;
-    atomic_int fail_at, synced;
+    atomic_int fail_at, synced, failures;
+    atomic_bool for_good;
 };
 
 static struct cay_store *inner(struct cay_store *s)
@@ -21,7 +22,19 @@ static struct cay_store *inner(struct cay_store *s)
 
 void cay_store_fake_fail_at(struct cay_store *s, int n)
 {
+    atomic_store(&((struct fake *)s)->for_good, false);
     atomic_store(&((struct fake *)s)->fail_at, n);
+}
+
+void cay_store_fake_fail_from(struct cay_store *s, int n)
+{
+    atomic_store(&((struct fake *)s)->for_good, true);
+    atomic_store(&((struct fake *)s)->fail_at, n);
+}
+
+int cay_store_fake_failures(struct cay_store *s)
+{
+    return atomic_load(&((struct fake *)s)->failures);
 }
 
 int cay_store_fake_synced(struct cay_store *s)
@@ -38,11 +51,15 @@ static void count_sync(struct cay_store *s, enum cay_durable durable)
 /* Each entry asks this first. */
 static int count_call(struct cay_store *s, struct cay_error *err)
 {
-    atomic_int *at = &((struct fake *)s)->fail_at;
-    int left = atomic_load(at);
-    while (left > 0 && !atomic_compare_exchange_weak(at, &left, left - 1))
+    struct fake *f = (struct fake *)s;
+    int left = atomic_load(&f->fail_at);
+    while (left > 0 && !(left == 1 && atomic_load(&f->for_good)) &&
+           !atomic_compare_exchange_weak(&f->fail_at, &left, left - 1))
         continue;
-    return left == 1 ? cay_fail(err, CAY_ERR_STORE, "the fake store fails as told") : 0;
+    if (left != 1)
+        return 0;
+    atomic_fetch_add(&f->failures, 1);
+    return cay_fail(err, CAY_ERR_STORE, "the fake store fails as told");
 }
 
 static uint64_t sync_begin(struct cay_store *s)
@@ -177,6 +194,12 @@ static int count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_e
     return r < 0 ? r : cay_store_count(inner(s), by_state, err);
 }
 
+static int was_used(struct cay_store *s, bool *out, struct cay_error *err)
+{
+    int r = count_call(s, err);
+    return r < 0 ? r : cay_store_was_used(inner(s), out, err);
+}
+
 static int forget(struct cay_store *s, int64_t before_ms, struct cay_error *err)
 {
     int r = count_call(s, err);
@@ -242,6 +265,7 @@ const struct cay_store_ops cay_store_fake = {
     .all = all,
     .due = due,
     .count = count,
+    .was_used = was_used,
     .forget = forget,
     .kept_put = kept_put,
     .kept_remove = kept_remove,

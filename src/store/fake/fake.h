@@ -5,6 +5,9 @@
 
 /* The n-th call from now on fails with CAY_ERR_STORE and does nothing; 0: none does. */
 void cay_store_fake_fail_at(struct cay_store *s, int n);
+/* The same, and so do all that follow. */
+void cay_store_fake_fail_from(struct cay_store *s, int n);
+int cay_store_fake_failures(struct cay_store *s); /* how many have failed so */
 /* How many updates and puts have asked to be on the disk when they return. */
 int cay_store_fake_synced(struct cay_store *s);
 

@@ -188,3 +188,20 @@ int cay_sqlite_count(struct cay_store *store, int64_t by_state[CAY_STATES], stru
     cay_sqlite_give_back(s, r);
     return e;
 }
+
+/* Numbers are not given twice, so the last one stays known. */
+int cay_sqlite_was_used(struct cay_store *store, bool *out, struct cay_error *err)
+{
+    struct cay_sqlite_store *s = (struct cay_sqlite_store *)store;
+    struct cay_sqlite_reader *r;
+    int64_t last = 0;
+    int e = cay_sqlite_borrow(s, &r, err);
+    if (e < 0)
+        return e;
+    e = cay_sqlite_int(&r->db, "SELECT count(*) FROM sqlite_sequence WHERE name = 'sandboxes'",
+                       &last, err);
+    if (e == 0)
+        *out = last > 0;
+    cay_sqlite_give_back(s, r);
+    return e;
+}

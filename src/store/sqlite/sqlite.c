@@ -147,6 +147,7 @@ const struct cay_store_ops cay_store_sqlite = {
     .all = cay_sqlite_all,
     .due = cay_sqlite_due,
     .count = cay_sqlite_count,
+    .was_used = cay_sqlite_was_used,
     .forget = cay_sqlite_forget,
     .kept_put = cay_sqlite_kept_put,
     .kept_remove = cay_sqlite_kept_remove,

@@ -49,6 +49,7 @@ int cay_sqlite_all(struct cay_store *s, struct cay_arena *a, struct cay_sandbox_
 int cay_sqlite_due(struct cay_store *s, int64_t now_ms, struct cay_arena *a,
                    struct cay_sandbox_list *out, struct cay_error *err);
 int cay_sqlite_count(struct cay_store *s, int64_t by_state[CAY_STATES], struct cay_error *err);
+int cay_sqlite_was_used(struct cay_store *s, bool *out, struct cay_error *err);
 int cay_sqlite_kept_put(struct cay_store *s, const struct cay_kept *kept, enum cay_durable durable,
                         struct cay_error *err);
 int cay_sqlite_kept_remove(struct cay_store *s, const char *id, enum cay_durable durable,
