@@ -2,10 +2,13 @@
 """Bad input and the answer it gets: one row each, its status and code to the letter.
 
 A row is (number of the kind, what it is, request, status, code, field). A new kind, or a new neighbour of one, is a new
-row; nothing else need be touched. `box` is a sandbox that runs; `{box}` in a path is its id."""
+row; nothing else need be touched. `box` is a sandbox that runs. What is no request has tables of its own, below."""
 import io
 import json
+import struct
 import tarfile
+
+from harness.websocket import CLOSE, PING, TEXT, WebSocket
 
 INVALID = "VALIDATION_ERROR"
 DEEP = 100_000
@@ -29,6 +32,13 @@ def raw(body, path="/sandbox", **headers):
 
 def get(path, **headers):
     return "GET", path, None, {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def upgrade(path="/sandbox/box/terminal", **headers):
+    """A WebSocket's handshake; None leaves a header out."""
+    usual = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    usual.update({name.replace("_", "-"): value for name, value in headers.items()})
+    return "GET", path, None, {name: value for name, value in usual.items() if value is not None}
 
 
 def archive(*members, path="/workspace"):
@@ -122,6 +132,14 @@ ROWS = [
       for eid, status, code in (("exec_0000000000000000", 404, "EXECUTION_NOT_FOUND"), ("x", 404, "EXECUTION_NOT_FOUND"),
                                 ("%2e%2e", 404, "EXECUTION_NOT_FOUND"), ("..%2f..%2fcay.db", 400, "INVALID_PATH"))
       for method, tail, body in (("GET", "", None), ("GET", "/output", None), ("POST", "/kill", {}), ("DELETE", "", None))],
+    *[("A-18", f"{way} {field} {show(ident)}", ("POST", f"/sandbox/box/{way}", {field: ident}, {}), 404, "EXECUTION_NOT_FOUND", field)
+      for way, field in (("rollback", "executionId"), ("diff", "fromExecId"), ("diff", "toExecId"))
+      for ident in ("--output=/x", "-c core.pager=id", "HEAD@{1}", ":/x", "HEAD", "HEAD~1", "refs/heads/main", "main", "../x", "0" * 40,
+                    "exec_0000000000000000", "exec_", "*", "a\nb")],
+    *[("A-18", f"rollback of {show(path)}", ("POST", "/sandbox/box/rollback", {"executionId": "HEAD", "path": path}, {}), status, code, field)
+      for path, status, code, field in (("--output=/x", 404, "EXECUTION_NOT_FOUND", None), (5, 400, INVALID, "path"), ("x" * 5000, 400, INVALID, "path"))],
+    ("A-18", "a rollback to nothing", ("POST", "/sandbox/box/rollback", {}, {}), 400, INVALID, "executionId"),
+    ("A-18", "a fork of no version", ("POST", "/sandbox/box/fork", {"executionId": "HEAD"}, {}), 404, "EXECUTION_NOT_FOUND", "executionId"),
     # ---- names and numbers ----
     *spread("A-26", "name", lambda n: create(name=n), "name", NAMES),
     *spread("A-26", "rename to", lambda n: update(name=n), "name", NAMES),
@@ -216,6 +234,18 @@ ROWS = [
       for name, value in (("Origin", "https://evil.example"), ("Origin", "null"), ("Origin", "http://127.0.0.1.evil.example"),
                           ("Origin", "file://"), ("Sec_Fetch_Site", "cross-site"))],
     ("A-51", "a foreign Origin with a cookie", raw(b"{}", Origin="https://evil.example", Cookie="a=b"), 403, "FORBIDDEN", None),
+    *[("A-52", f"a WebSocket: {what}", upgrade(**headers), status, code, None) for what, headers, status, code in (
+        ("foreign Origin", {"Origin": "http://evil.example"}, 403, "FORBIDDEN"), ("Origin null", {"Origin": "null"}, 403, "FORBIDDEN"),
+        ("Origin like ours", {"Origin": "http://127.0.0.1.evil.example"}, 403, "FORBIDDEN"),
+        ("a page of another site", {"Sec_Fetch_Site": "cross-site"}, 403, "FORBIDDEN"),
+        ("another Host", {"Host": "evil.example"}, 421, "MISDIRECTED_REQUEST"),
+        ("no Upgrade", {"Upgrade": None, "Connection": None}, 426, "UPGRADE_REQUIRED"), ("another Upgrade", {"Upgrade": "h2c"}, 426, "UPGRADE_REQUIRED"),
+        ("another version", {"Sec_WebSocket_Version": "8"}, 426, "UPGRADE_REQUIRED"), ("no key", {"Sec_WebSocket_Key": None}, 400, "BAD_HANDSHAKE"),
+        ("half a key", {"Sec_WebSocket_Key": "eA=="}, 400, "BAD_HANDSHAKE"))],
+    *[("A-52", f"a WebSocket at {path}", upgrade(f"/sandbox/box/{path}"), status, code, field) for path, status, code, field in (
+        ("terminal?cols=0", 400, INVALID, "cols"), ("terminal?rows=5000", 400, INVALID, "rows"), ("terminal?user=nobody-here", 400, INVALID, "user"),
+        ("terminal?cwd=/nowhere", 400, INVALID, "cwd"), ("exec/exec_0000000000000000/attach", 404, "EXECUTION_NOT_FOUND", None),
+        ("exec/x/attach", 404, "EXECUTION_NOT_FOUND", None))],
     # ---- what is not there ----
     ("A-59", "PATCH on the list", ("PATCH", "/sandbox", {}, {}), 405, "METHOD_NOT_ALLOWED", None),
     ("A-59", "PUT on commands", ("PUT", "/sandbox/box/exec", {}, {}), 405, "METHOD_NOT_ALLOWED", None),
@@ -226,4 +256,61 @@ ROWS = [
     *[("A-59", f"GET {show(path)}", get(path), 404, "NOT_FOUND", None)
       for path in ("/sandbox/nobody", "/sandbox/" + "a" * 3000, "/sandbox/sb-00000000000000000000")],
     *[("A-59", f"GET {path}", get(path), 400, None, None) for path in ("/sandbox/%zz", "/sandbox/%", "/sandbox/a%00b")],
+]
+
+# What is sent over a WebSocket that is open, and the code that it is closed with.
+FRAMES = [
+    ("A-52", "unmasked", WebSocket.frame(TEXT, b"hi", mask=b""), 1002),
+    ("A-52", "a gigabyte", b"\x82\xff" + struct.pack(">Q", 1 << 30) + b"mask", 1009),
+    ("A-52", "2^63 bytes", b"\x82\xff" + struct.pack(">Q", 1 << 63) + b"mask", (1002, 1009)),
+    ("A-52", "a long text", b"\x81\xff" + struct.pack(">Q", 1 << 20) + b"mask", 1009),
+    ("A-52", "reserved bits", b"\xf1\x80mask", 1002),
+    ("A-52", "a reserved kind", b"\x83\x80mask", 1002),
+    ("A-52", "a control frame in fragments", WebSocket.frame(PING, b"", fin=False), 1002),
+    ("A-52", "a long ping", WebSocket.frame(PING, b"x" * 126), 1002),
+    ("A-52", "a fragment of nothing", WebSocket.frame(0, b"x"), 1002),
+    ("A-52", "a message within a message", WebSocket.frame(TEXT, b"{", fin=False) + WebSocket.frame(TEXT, b"}"), 1002),
+    ("A-52", "a million fragments", WebSocket.frame(TEXT, b"", fin=False) + WebSocket.frame(0, b"", fin=False) * 100_000, 1009),
+    ("A-52", "no text", WebSocket.frame(TEXT, b"\xff\xfe"), 1007),
+    ("A-52", "a close of one byte", WebSocket.frame(CLOSE, b"\x03"), 1002),
+]
+
+# What a service inside answers with, and what of it comes out of a preview.
+HEADERS = [
+    ("A-54", "a cookie of the parent", ("Set-Cookie", "a=1; Domain=localhost; Path=/x; HttpOnly"), "a=1; Path=/x; HttpOnly"),
+    ("A-54", "in capitals", ("Set-Cookie", "a=1;DOMAIN=localhost;Secure"), "a=1;Secure"),
+    ("A-54", "with blanks", ("Set-Cookie", "a=1;  domain = .localhost ; Secure"), "a=1; Secure"),
+    ("A-54", "behind a tab", ("Set-Cookie", "a=1;\tDomain=localhost"), "a=1"),
+    ("A-54", "before a tab", ("Set-Cookie", "a=1; Domain\t=localhost"), "a=1"),
+    ("A-54", "Domain twice", ("Set-Cookie", "a=1; Domain=x; Domain=localhost"), "a=1"),
+    ("A-54", "Domain alone", ("Set-Cookie", "a=1; Domain"), "a=1"),
+    ("A-54", "a value like it", ("Set-Cookie", "a=Domain=x; Path=/"), "a=Domain=x; Path=/"),
+    ("A-54", "our own cookie", ("Set-Cookie", "cay-preview=evil"), None),
+    ("A-54", "our own cookie, spaced", ("Set-Cookie", "cay-preview =evil"), None),
+    ("A-54", "our own cookie, without a name", ("Set-Cookie", "=cay-preview=evil"), None),
+    ("A-54", "a worker for all", ("Service-Worker-Allowed", "/"), None),
+    ("A-54", "HSTS", ("Strict-Transport-Security", "max-age=1; includeSubDomains"), None),
+    ("A-54", "Clear-Site-Data", ("Clear-Site-Data", '"*"'), None),
+    ("A-54", "another place", ("Alt-Svc", 'h3=":443"'), None),
+    ("A-54", "what is its own", ("X-Kept", "yes"), "yes"),
+]
+
+# A signed link's time and sum, and what is made of them; all are 403, and no cookie.
+LINKS = [
+    ("A-56", "later", lambda at, sum_: f"{int(at) + 1}.{sum_}"),
+    ("A-56", "sooner", lambda at, sum_: f"{int(at) - 1}.{sum_}"),
+    ("A-56", "another sum", lambda at, sum_: f"{at}.{'0' * 64}"),
+    ("A-56", "a sum that is short by one", lambda at, sum_: f"{at}.{sum_[:-1]}"),
+    ("A-56", "one digit more", lambda at, sum_: f"{at}.{sum_}0"),
+    ("A-56", "in capitals", lambda at, sum_: f"{at}.{sum_.upper()}"),
+    ("A-56", "no sum", lambda at, sum_: f"{at}."),
+    ("A-56", "no time", lambda at, sum_: sum_),
+    ("A-56", "an empty time", lambda at, sum_: f".{sum_}"),
+    ("A-56", "no end", lambda at, sum_: f"0.{sum_}"),
+    ("A-56", "2^64", lambda at, sum_: f"18446744073709551616.{sum_}"),
+    ("A-56", "with a sign", lambda at, sum_: f"%2B{at}.{sum_}"),
+    ("A-56", "with a nought", lambda at, sum_: f"0{at}.{sum_}"),
+    ("A-56", "nothing", lambda at, sum_: ""),
+    ("A-56", "twice", lambda at, sum_: f"{at}.{sum_}.{sum_}"),
+    ("A-56", "with a NUL", lambda at, sum_: f"{at}.{sum_}%00"),
 ]

@@ -9,6 +9,7 @@ import pytest
 
 from harness.server import CAY, Server
 from harness.wait import stretch, until
+from harness.websocket import Refused, WebSocket
 
 
 def said(server, *args):
@@ -68,6 +69,19 @@ def test_a_sandboxs_token_opens_that_one_only(house):
                          ("PATCH", f"/sandbox/{box['id']}"), ("POST", f"/sandbox/{box['id']}/auth"), ("POST", f"/sandbox/{box['id']}/fork")):
         answer = client.request(method, path, None if method == "GET" else {"command": "true"})
         assert (answer.status, answer.error["code"]) == (403, "FORBIDDEN"), (method, path, answer)
+
+
+def test_websockets_need_a_token_as_well(house):
+    """A-52: none, a bad one, another sandbox's; and the right one opens it."""
+    server, ann, box, other = house
+    client = server.client()
+    tokens = {ident: ann.post(f"/sandbox/{ident}/auth").json()["token"] for ident in (box["id"], other["id"])}
+    for headers, status in (({}, 401), ({"Authorization": f"Bearer cay_{'0' * 64}"}, 401), ({"Authorization": f"Bearer {tokens[other['id']]}"}, 403)):
+        with pytest.raises(Refused) as refused:
+            WebSocket(client, f"/sandbox/{box['id']}/terminal", headers)
+        assert refused.value.status == status, headers
+    WebSocket(client, f"/sandbox/{box['id']}/terminal", {"Authorization": f"Bearer {tokens[box['id']]}"}).close()
+    assert ann.get(f"/sandbox/{box['id']}/exec").json()["total"] == 1
 
 
 def test_a_token_in_the_query_is_none(house):

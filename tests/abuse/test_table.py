@@ -6,12 +6,15 @@ import re
 import pytest
 
 from abuse.table import ROWS
+from harness.wait import until
 
 
 @pytest.fixture(scope="module")
 def house(shared_server):
     client = shared_server.client()
-    client.create("box", labels=["module"], memoryGB=0.25)
+    client.create("box", labels=["module"], memoryGB=0.25, track="workspace")
+    client.sh("box", "echo one > /workspace/file")
+    until(lambda: client.get("/sandbox/box/history").status == 200, "it has a version")
     yield client
     assert client.delete("/sandbox/box").status == 200
     client.close()

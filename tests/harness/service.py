@@ -31,6 +31,7 @@ const server = http.createServer((req, res) => {
       'service-worker-allowed': '/', 'clear-site-data': '"*"', 'strict-transport-security': 'max-age=1', 'x-kept': 'yes',
       'alt-svc': 'h3=":443"'})
     res.end('ok')
+  } else if (url.pathname === '/answer') { res.setHeader(q.get('name'), q.get('value')); res.end('ok')
   } else if (url.pathname === '/redirect') { res.writeHead(302, {location: q.get('to')}); res.end()
   } else if (url.pathname === '/early') { res.writeHead(413, {'content-length': 3, connection: 'close'}); res.end('no\n')
   } else if (url.pathname === '/die') process.kill(process.pid, 'SIGKILL')

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What listens inside a sandbox, asked from outside."""
+import http.client
+import socket
+
+from harness.client import Answer
+from harness.service import SOURCE
+from harness.wait import until
+
+PORT = 3000
+
+
+class Web:
+    """Requests to a preview, as a program on this machine makes them."""
+
+    def __init__(self, client, box, port=PORT, host=None):
+        self.client = client
+        self.at = (client.host, client.port)
+        self.host = host or f"{port}-{box['id']}.localhost:{client.port}"
+        self.conn = None
+
+    def request(self, method, path, body=None, headers=None, fresh=False):
+        conn = http.client.HTTPConnection(*self.at, timeout=60) if fresh or not self.conn else self.conn
+        self.conn = self.conn or conn
+        conn.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        headers = {"Host": self.host, **(headers or {})}
+        if body is not None and "Transfer-Encoding" not in headers:
+            headers.setdefault("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            conn.putheader(name, value)
+        conn.endheaders()
+        if body is not None:
+            conn.send(body)
+        r = conn.getresponse()
+        answer = Answer(r.status, r.headers, r.read())
+        if fresh:
+            conn.close()
+        return answer
+
+    def get(self, path="/", headers=None, **more):
+        return self.request("GET", path, headers=headers, **more)
+
+    def raw(self, data, timeout=15):
+        with socket.create_connection(self.at, timeout) as s:
+            s.sendall(data.replace(b"HOST", b"Host: " + self.host.encode() + b"\r\n"))
+            out = b""
+            try:
+                while chunk := s.recv(65536):
+                    out += chunk
+            except (ConnectionResetError, TimeoutError):
+                pass
+            return out
+
+
+def put(client, ident, path, text):
+    answer = client.request("PUT", f"/sandbox/{ident}/files?path={path}", text.encode(),
+                            headers={"Content-Type": "application/octet-stream"})
+    assert answer.status in (200, 201), answer
+
+
+def serve(client, ident, source=SOURCE, *args, port=PORT):
+    """Begins it and waits until it listens; the execution's id."""
+    put(client, ident, "/workspace/service.js", source)
+    run = client.detach(ident, ["node", "/workspace/service.js", str(port), *args])
+    until(lambda: b"ready" in client.output(ident, run), "the service listens")
+    return run
