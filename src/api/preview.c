@@ -420,9 +420,7 @@ static int carry(struct cay_req *req, struct cay_resp *resp, int fd, bool reused
     to.ctx = enter(req->core, v->sb.id);
     if (!to.ctx) {
         cay_close_fd(&to.fd);
-        return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_VISITS",
-                           "at most %d requests to the ports of one sandbox at a time",
-                           CAY_PREVIEW_OPEN);
+        return cay_visit_refuse(err);
     }
     to.close = leave;
     (void)snprintf(to.key, sizeof to.key, "%s:%u", v->sb.id, v->to.port);

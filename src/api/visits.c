@@ -130,3 +130,10 @@ void cay_visit_leave(const char *sandbox_id)
     }
     (void)pthread_mutex_unlock(&all.lock);
 }
+
+int cay_visit_refuse(struct cay_error *err)
+{
+    return cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_VISITS",
+                       "at most %d requests to the ports of one sandbox at a time",
+                       CAY_PREVIEW_OPEN);
+}

@@ -33,3 +33,4 @@ bool cay_visit_recall(const struct cay_visit_key *key, struct cay_visit *out);
 /* False when the sandbox has CAY_PREVIEW_OPEN of them; then no leave is due. */
 bool cay_visit_enter(const char *sandbox_id);
 void cay_visit_leave(const char *sandbox_id);
+int cay_visit_refuse(struct cay_error *err); /* CAY_ERR_LIMIT, "TOO_MANY_VISITS" */

@@ -158,6 +158,13 @@ TEST(preview_has_room_for_so_many)
     const char *full = ask(&api, "GET /", host, NULL);
     CHECK_EQ("beside too many", status_of(full), 429);
     CHECK("and it says so", strstr(full, "TOO_MANY_VISITS"));
+    const char *tunnel =
+        cay_arena_printf(&api.f.a, "GET /api/v1/sandbox/box/ports/%u/tunnel", v.port);
+    full = ask(&api, tunnel,
+               "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+               NULL);
+    CHECK("tunnels too", status_of(full) == 429 && strstr(full, "TOO_MANY_VISITS"));
     cay_visit_leave(sb.id);
     CHECK_EQ("one has left", status_of(ask(&api, "GET /", host, NULL)), 200);
     while (--others > 0)

@@ -6,6 +6,7 @@
  * run commands in a sandbox may speak to what runs there. */
 #include "api/preview.h"
 #include "api/v1/v1.h"
+#include "api/visits.h"
 #include "http/websocket.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +72,7 @@ static void close_tunnel(void *ctx)
     struct tunnel *t = ctx;
     if (t->attended)
         cay_core_leave(t->core, t->sandbox_id);
+    cay_visit_leave(t->sandbox_id);
     cay_close_fd(&t->stream.watch_fd);
     free(t);
 }
@@ -78,10 +80,17 @@ static void close_tunnel(void *ctx)
 static const struct cay_socket_ops socket_ops = {
     .text = hear, .unwanted = unwanted, .close = close_tunnel};
 
+static void leave(const char **sandbox_id)
+{
+    if (*sandbox_id)
+        cay_visit_leave(*sandbox_id);
+}
+
 static int tunnel(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = -1;
     CAY_AUTO_FD int copy = -1;
+    CAY_CLEANUP(leave) const char *entered = NULL;
     struct cay_sandbox sb;
     uint64_t port;
     int r = cay_preview_port(req, &port, err);
@@ -89,8 +98,12 @@ static int tunnel(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         r = cay_req_check_socket(req, resp, err);
     if (r == 0)
         r = cay_core_get(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
-    if (r == 0)
-        r = cay_core_dial(req->core, &sb, (unsigned)port, &fd, err);
+    if (r < 0)
+        return r;
+    if (!cay_visit_enter(sb.id))
+        return cay_visit_refuse(err);
+    entered = sb.id;
+    r = cay_core_dial(req->core, &sb, (unsigned)port, &fd, err);
     if (r < 0)
         return r;
     copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -104,6 +117,7 @@ static int tunnel(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     t->stream.watch_fd = cay_take_fd(&fd);
     cay_str_copy(t->sandbox_id, sizeof t->sandbox_id, sb.id);
     t->attended = cay_core_attend(req->core, sb.id);
+    entered = NULL; /* close_tunnel leaves */
     struct cay_socket socket = {.ops = &socket_ops,
                                 .ctx = t,
                                 .stream = &t->stream,
