@@ -136,7 +136,7 @@ def test_expect_continue(web):
 
 def upload(web, size, chunk=1 << 20):
     block, sum_, left = os.urandom(chunk), hashlib.sha256(), size
-    conn = http.client.HTTPConnection(*web.at, timeout=60)
+    conn = web.connect()
     conn.putrequest("POST", "/echo", skip_host=True)
     conn.putheader("Host", web.host)
     conn.putheader("Content-Length", str(size))
@@ -313,9 +313,7 @@ def test_wait_has_an_end(client, box):
 def websocket(web, headers=None, client=None):
     class At:
         host, port = web.at
-        @staticmethod
-        def socket(timeout):
-            return socket.create_connection(web.at, timeout)
+        socket = staticmethod(web.client.socket)
     return WebSocket(At, "/../../ws", headers={"Host": web.host, **(headers or {})})
 
 

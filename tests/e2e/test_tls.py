@@ -20,7 +20,9 @@ from harness.certificates import Authority
 from harness.numbered import lines, script
 from harness.server import CAY, NotReady, Server
 from harness.wait import stretch, until
-from harness.websocket import WebSocket
+from harness.web import PORT, Web, serve
+from harness.websocket import BINARY, WebSocket
+from test_preview import upload, websocket
 from test_shell import Term
 
 FIFTY_MB = 50 * 1000 * 1000
@@ -165,6 +167,30 @@ def test_a_terminal(client, box):
         t.sees("20000\r\n")
         assert t.hears("exit")["exitCode"] == 5
         assert t.end() == 1000
+
+
+def test_previews(client, box):
+    url = client.post("/sandbox/box/ports", {"port": PORT}).json()["url"]
+    assert url == f"https://{PORT}-{box['id']}.localhost:{client.port}/"
+    serve(client, "box")
+    web = Web(client, box)
+    assert web.get().body == b"hello\n"
+    told = web.get("/echo", {"Origin": f"https://{web.host}"}).json()["headers"]
+    assert told["x-forwarded-proto"] == "https" and told["origin"] == f"http://localhost:{PORT}"
+    assert web.request("POST", "/echo", b"x", {"Origin": f"https://{web.host}"}).json()["size"] == 1
+    assert web.request("POST", "/echo", b"x", {"Origin": "http://evil.example"}).status == 403
+    upload(web, 20 << 20)
+    assert len(web.get("/big?size=20000000", fresh=True).body) == 20_000_000
+    with websocket(web, {"Origin": f"https://{web.host}"}) as ws:
+        ws.type(b"x" * 50000)
+        assert ws.next() == (BINARY, b"x" * 50000)
+    link = client.post(f"/sandbox/box/ports/{PORT}/link", {}).json()["url"]
+    opened = web.get("/?" + link.partition("?")[2], fresh=True)
+    cookie = opened.headers["set-cookie"]
+    assert opened.status == 302 and cookie.startswith("__Host-cay-preview=") and "; Secure" in cookie
+    with WebSocket(client, f"/sandbox/box/ports/{PORT}/tunnel") as ws:
+        ws.type(b"GET / HTTP/1.0\r\n\r\n")
+        ws.sees(b"hello")
 
 
 def test_two_hundred_at_once(server, authority):

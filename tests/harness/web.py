@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What listens inside a sandbox, asked from outside."""
-import http.client
 import socket
 
 from harness.client import Answer
@@ -19,8 +18,11 @@ class Web:
         self.host = host or f"{port}-{box['id']}.localhost:{client.port}"
         self.conn = None
 
+    def connect(self):
+        return self.client.connect()
+
     def request(self, method, path, body=None, headers=None, fresh=False):
-        conn = http.client.HTTPConnection(*self.at, timeout=60) if fresh or not self.conn else self.conn
+        conn = self.connect() if fresh or not self.conn else self.conn
         self.conn = self.conn or conn
         conn.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         headers = {"Host": self.host, **(headers or {})}
