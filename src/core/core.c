@@ -42,7 +42,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     core->provider = provider;
     core->events = events;
     core->logs_fd = logs_fd;
-    core->events_fd = core->pulls_fd = -1;
+    core->events_fd = core->pulls_fd = core->data_fd = -1;
     core->host_memory_bytes = host_memory();
     core->booted_at_ms = cay_clock_booted_at_ms();
     if (gethostname(core->server, sizeof core->server - 1) != 0)

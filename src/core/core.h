@@ -26,6 +26,7 @@ struct cay_core {
     struct cay_provider *provider;
     struct cay_queue *events; /* deaths, pushed by the provider */
     int logs_fd;
+    int data_fd;   /* see traffic.c; -1: there is none */
     int events_fd; /* -1: nobody keeps them */
     struct cay_audit *audit;
     uint8_t once_key[32];    /* see once.h */

@@ -354,6 +354,8 @@ static int for_whom(struct cay_core *core, const struct cay_account *owner, stru
         wanted->team_id = as->id;
     if (r == 0)
         r = cay_seal_all(core, as->id, &wanted->new_secrets, a, &wanted->secrets, err);
+    if (r == 0)
+        r = cay_network_seal(core, as->id, NULL, a, &wanted->network, err);
     return r;
 }
 

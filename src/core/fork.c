@@ -8,6 +8,7 @@
 #include "core/image.h"
 #include "core/kept.h"
 #include "core/making.h"
+#include "core/network.h"
 #include "core/seal.h"
 #include "core/state.h"
 #include "model/limits.h"
@@ -191,6 +192,8 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
     wanted.from = cay_arena_strdup(a, source.id); /* it goes out with the forks */
     whose.id = source.account_id;
     r = cay_seal_all(core, whose.id, &wanted.new_secrets, a, &wanted.secrets, err);
+    if (r == 0)
+        r = cay_network_seal(core, whose.id, &source.spec.network.headers, a, &wanted.network, err);
     if (r < 0)
         return r;
     return fork_all(core, &whose, number(&wanted, count, a), count, a, out, err);

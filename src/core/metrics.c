@@ -18,11 +18,13 @@ struct cay_metric cay_core_log_bytes = {
     .goes_down = true};
 
 struct cay_metric *const cay_core_metrics[] = {
-    &cay_core_begun,       &cay_core_refused,  &cay_core_lost_count, &cay_core_log_bytes,
-    &cay_net_open,         &cay_net_opened,    &cay_net_refused,     &cay_net_failed,
-    &cay_net_cut,          &cay_net_sent,      &cay_net_received,    &cay_net_asked,
-    &cay_net_not_answered, &cay_store_commits, &cay_store_syncs,     &cay_store_writes,
-    &cay_store_failures,   &cay_store_waiting, &cay_store_wal_pages, NULL,
+    &cay_core_begun,     &cay_core_refused,     &cay_core_lost_count,
+    &cay_core_log_bytes, &cay_net_open,         &cay_net_opened,
+    &cay_net_refused,    &cay_net_failed,       &cay_net_cut,
+    &cay_net_sent,       &cay_net_received,     &cay_net_asked,
+    &cay_net_injected,   &cay_net_not_answered, &cay_store_commits,
+    &cay_store_syncs,    &cay_store_writes,     &cay_store_failures,
+    &cay_store_waiting,  &cay_store_wal_pages,  NULL,
 };
 
 struct cay_histogram cay_core_times[CAY_TOOKS];

@@ -24,9 +24,24 @@ static struct cay_want want_of(struct cay_arena *a, const struct cay_wanted *w)
         .count = w->count,
         .sent_bytes = w->sent_bytes,
         .received_bytes = w->received_bytes,
+        .injected = w->injected,
         .first_ms = w->first_ms,
         .last_ms = w->last_ms,
     };
+}
+
+/* What it has of headers stays, for the hosts that the proposal allows. */
+static void keep_headers(struct cay_arena *a, const struct cay_pairs *headers,
+                         struct cay_network *proposal)
+{
+    for (size_t i = 0; i < headers->count; i++) {
+        struct cay_network with = *proposal;
+        struct cay_policy ignored;
+        struct cay_error err = {0};
+        with.headers = (struct cay_pairs){.at = &headers->at[i], .count = 1};
+        if (cay_policy_read(a, &with, &ignored, &err) == 0)
+            cay_pairs_push(a, &proposal->headers, headers->at[i].key, headers->at[i].value);
+    }
 }
 
 int cay_core_wants(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -42,6 +57,7 @@ int cay_core_wants(struct cay_core *core, const struct cay_account *owner, const
     for (size_t i = 0; i < wants.count; i++)
         wants.at[i] = want_of(a, &found[wants.count - 1 - i]);
     cay_wanted_propose(a, found, wants.count, &wants.proposal);
+    keep_headers(a, &wants.sandbox.spec.network.headers, &wants.proposal);
     *out = wants;
     return 0;
 }

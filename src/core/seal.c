@@ -31,8 +31,8 @@ static EVP_CIPHER_CTX *begin(const struct cay_core *core, const char *account_id
     return NULL;
 }
 
-static const char *seal(const struct cay_core *core, const char *account_id, const char *name,
-                        const char *plain, struct cay_arena *a)
+const char *cay_seal(const struct cay_core *core, const char *account_id, const char *name,
+                     const char *plain, struct cay_arena *a)
 {
     size_t len = strlen(plain), all = NONCE + len + TAG;
     uint8_t *out = cay_arena_alloc(a, all);
@@ -49,8 +49,8 @@ static const char *seal(const struct cay_core *core, const char *account_id, con
     return text;
 }
 
-static const char *unseal(const struct cay_core *core, const char *account_id, const char *name,
-                          const char *text, struct cay_arena *a)
+const char *cay_unseal(const struct cay_core *core, const char *account_id, const char *name,
+                       const char *text, struct cay_arena *a)
 {
     const char *data;
     size_t all;
@@ -88,7 +88,7 @@ int cay_seal_all(const struct cay_core *core, const char *account_id, const stru
     int r = cay_validate_secrets(plain, err);
     for (size_t i = 0; i < plain->count && r == 0; i++) {
         const char *key = plain->at[i].key, *value = plain->at[i].value;
-        const char *text = value ? seal(core, account_id, key, value, a) : NULL;
+        const char *text = value ? cay_seal(core, account_id, key, value, a) : NULL;
         if (value && !text)
             r = cay_fail(err, CAY_ERR_INTERNAL, "cannot seal a secret");
         else if (value)
@@ -108,7 +108,7 @@ int cay_unseal_all(const struct cay_core *core, const char *account_id,
                    struct cay_error *err)
 {
     for (size_t i = 0; i < sealed->count; i++) {
-        const char *plain = unseal(core, account_id, sealed->at[i].key, sealed->at[i].value, a);
+        const char *plain = cay_unseal(core, account_id, sealed->at[i].key, sealed->at[i].value, a);
         if (!plain)
             return cay_fail_as(err, CAY_ERR_INTERNAL, "SECRET_UNREADABLE",
                                "the secret %.64s cannot be read: it was changed, or kept under "

@@ -8,6 +8,11 @@
 
 struct cay_core;
 
+/* One value, bound to that name; NULL when it cannot be done, or is not what was sealed so. */
+const char *cay_seal(const struct cay_core *core, const char *account_id, const char *name,
+                     const char *plain, struct cay_arena *a);
+const char *cay_unseal(const struct cay_core *core, const char *account_id, const char *name,
+                       const char *sealed, struct cay_arena *a);
 /* Brings `plain` into `sealed`: replaces what has the same name; a value of NULL removes it.
  * CAY_ERR_INVALID, "secrets". What is added lives in the arena. */
 int cay_seal_all(const struct cay_core *core, const char *account_id, const struct cay_pairs *plain,

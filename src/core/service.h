@@ -132,10 +132,10 @@ int cay_core_update(struct cay_core *core, const struct cay_account *owner, cons
 struct cay_want {
     const char *name, *address; /* either may be NULL */
     uint16_t port;              /* 0: a name was asked for, and nothing else */
-    const char *verdict;        /* "allowed", "guarded", "denied", "unlisted" */
+    const char *verdict;        /* as cay_verdict_text has it */
     bool failed;                /* allowed, but the last one did not come about */
     bool open_to_policy;        /* false: no policy of the caller's can allow it */
-    uint64_t count, sent_bytes, received_bytes;
+    uint64_t count, sent_bytes, received_bytes, injected;
     int64_t first_ms, last_ms;
 };
 struct cay_wants {

@@ -2,6 +2,7 @@
 /* Teams, and what a role allows; quotas of accounts and teams. */
 #include "base/clock.h"
 #include "core/core.h"
+#include "core/network.h"
 #include "model/limits.h"
 #include <string.h>
 
@@ -206,6 +207,8 @@ int cay_core_quota_set(struct cay_core *core, const char *holder_id, const struc
     h.quota = *quota;
     r = cay_store_holder_put(core->store, &h, err);
     cay_running_forget(core, h.id);
+    if (r == 0)
+        cay_network_limit(core, &h);
     return r;
 }
 
@@ -219,5 +222,7 @@ int cay_core_quota(struct cay_core *core, const struct cay_account *owner, const
         r = cay_core_holder(core, as.id, a, out, err);
     if (r == 0)
         r = cay_store_usage(core->store, as.id, used_out, err);
+    if (r == 0)
+        cay_network_usage(core, as.id, used_out);
     return r < 0 ? r : cay_running_usage(core, out, used_out, err);
 }

@@ -50,6 +50,7 @@ static void apply_numbers(const struct cay_change *c, struct cay_spec *spec)
 static int apply(struct cay_core *core, const struct cay_change *c, const char *account_id,
                  struct cay_arena *a, struct cay_spec *spec, struct cay_error *err)
 {
+    const struct cay_pairs headers = spec->network.headers;
     if (c->name)
         spec->name = c->name;
     if (c->labels)
@@ -61,7 +62,10 @@ static int apply(struct cay_core *core, const struct cay_change *c, const char *
     if (c->track)
         spec->track = c->track;
     apply_numbers(c, spec);
-    return c->secrets ? cay_seal_all(core, account_id, c->secrets, a, &spec->secrets, err) : 0;
+    int r = cay_network_seal(core, account_id, &headers, a, &spec->network, err);
+    if (r == 0 && c->secrets)
+        r = cay_seal_all(core, account_id, c->secrets, a, &spec->secrets, err);
+    return r;
 }
 
 /* A disk that is not to grow need not be free. */

@@ -10,6 +10,7 @@ static const struct {
     [CAY_QUOTA_SANDBOXES] = {"sandboxes", 1},      [CAY_QUOTA_CPU_MILLI] = {"vcpus", 1000},
     [CAY_QUOTA_MEMORY_BYTES] = {"memoryBytes", 1}, [CAY_QUOTA_DISK_BYTES] = {"diskBytes", 1},
     [CAY_QUOTA_EXECUTIONS] = {"executions", 1},    [CAY_QUOTA_LOG_BYTES] = {"logBytes", 1},
+    [CAY_QUOTA_EGRESS_BYTES] = {"egressBytes", 1}, [CAY_QUOTA_CONNECTIONS] = {"connections", 1},
 };
 
 static const char *const roles[] = {"none", "viewer", "member", "owner"};

@@ -18,6 +18,8 @@ enum cay_quota_kind {
     CAY_QUOTA_DISK_BYTES,
     CAY_QUOTA_EXECUTIONS, /* at once */
     CAY_QUOTA_LOG_BYTES,
+    CAY_QUOTA_EGRESS_BYTES, /* both ways, in a day of UTC */
+    CAY_QUOTA_CONNECTIONS,  /* out of sandboxes, at once */
     CAY_QUOTAS,
 };
 

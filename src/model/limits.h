@@ -130,6 +130,8 @@
 #define CAY_MAX_RULES 1000           /* of one policy, all its lists together */
 #define CAY_MAX_RULE 300             /* bytes of one, as it is written */
 #define CAY_MAX_HOST 253             /* bytes of a name, without a final dot */
+#define CAY_MAX_NET_HEADERS 32       /* that a policy adds to requests */
+#define CAY_MAX_NET_HEADER 8192      /* bytes of the value of one */
 #define CAY_CLAIM_MAX (16 * CAY_KIB) /* of a connection's first bytes, looked at for a name */
 #define CAY_DNS_MESSAGE 4096         /* bytes of one that is read or made */
 #define CAY_DNS_UDP 1232             /* that we say we take */
@@ -160,6 +162,8 @@
 #define CAY_NET_PIPE_BYTES (64 * CAY_KIB)  /* between its two sockets at most, each way */
 #define CAY_NET_LITTLE (4 * CAY_KIB)       /* less is copied at once, more goes through a pipe */
 #define CAY_NET_SPARE_PIPES 64
+#define CAY_NET_TALLY_MS 1000  /* between two looks at what limited accounts have moved */
+#define CAY_NET_USERS 4096     /* accounts of whose use is kept what they used today */
 #define CAY_NET_NAMES 64       /* of one address that are asked about */
 #define CAY_NET_ANSWERS 4096   /* of nameservers that are kept */
 #define CAY_NET_QUESTIONS 512  /* to them at once */

@@ -50,6 +50,12 @@ struct cay_net_rule {
     struct cay_ports ports;
 };
 
+/* A header that requests for a host are given on their way out. */
+struct cay_header_rule {
+    struct cay_name_rule host;
+    const char *name, *value;
+};
+
 /* Who may be reached. What is denied never is; else what a rule allows; else everything when
  * `open`. Made from a struct cay_network by cay_policy_read. */
 struct cay_policy {
@@ -57,6 +63,7 @@ struct cay_policy {
     struct cay_name_rule *names;    /* allowed */
     struct cay_name_rule *no_names; /* denied */
     struct cay_net_rule *allow, *deny;
-    size_t name_count, no_name_count, allow_count, deny_count;
+    struct cay_header_rule *headers;
+    size_t name_count, no_name_count, allow_count, deny_count, header_count;
     uint64_t generation; /* rises with each change */
 };

@@ -23,7 +23,11 @@ struct cay_network {
     enum cay_network_mode mode;
     struct cay_strs allow, deny;                 /* names, addresses and nets, each with ports */
     struct cay_strs subnets_allow, subnets_deny; /* addresses and nets */
-    uint64_t generation;                         /* rises with each change; 1 at first */
+    struct cay_pairs headers; /* "HOST NAME", for requests on their way out; the values as
+                                 core/seal.h keeps them */
+    struct cay_pairs
+        new_headers;     /* of the request, as they were said, NULL: as before; never kept */
+    uint64_t generation; /* rises with each change; 1 at first */
 };
 
 /* "access", "policy", "lists"; "allow-all", "deny-all", "custom", "observe". */

@@ -159,8 +159,8 @@ static void ask_for(const struct cay_question *asked)
     cay_resolver_ask(w->egress->resolver, q->query.name, q->query.type, &q->lookup);
 }
 
-/* Length of the message, and whom it was meant for; 0: there is none. */
-static size_t receive(int fd, void *msg, size_t size, struct cay_question *q)
+/* Length of the message, and whom it was meant for; 0: it is none; -1: nothing came. */
+static ssize_t receive(int fd, void *msg, size_t size, struct cay_question *q)
 {
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct in6_pktinfo))];
     struct iovec iov = {msg, size};
@@ -172,17 +172,19 @@ static size_t receive(int fd, void *msg, size_t size, struct cay_question *q)
                        .msg_controllen = sizeof control};
     ssize_t n = recvmsg(fd, &m, 0);
     struct cmsghdr *c = n > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (n < 0)
+        return -1;
     if (!c || c->cmsg_level != IPPROTO_IPV6 || c->cmsg_type != IPV6_PKTINFO)
         return 0;
     memcpy(&q->asked, CMSG_DATA(c) + offsetof(struct in6_pktinfo, ipi6_addr), sizeof q->asked);
-    return (size_t)n;
+    return n;
 }
 
 void cay_way_asked(struct cay_watch *dns, uint32_t events)
 {
     struct cay_way *w = (struct cay_way *)((char *)dns - offsetof(struct cay_way, dns));
     uint8_t msg[CAY_DNS_UDP];
-    size_t len;
+    ssize_t len;
     (void)events;
     for (int i = 0; i < MESSAGES; i++) {
         struct cay_question q = {.way = w};
@@ -191,11 +193,11 @@ void cay_way_asked(struct cay_watch *dns, uint32_t events)
             cay_deadline_set(&w->egress->dns_resting, &w->dns_rests);
             return; /* what comes meanwhile waits, and then is lost */
         }
-        if ((len = receive(dns->fd, msg, sizeof msg, &q)) == 0) {
+        if ((len = receive(dns->fd, msg, sizeof msg, &q)) < 0) {
             cay_bucket_return(&w->ask_rate);
             return;
         }
-        int code = judge(w, msg, len, &q.query);
+        int code = judge(w, msg, (size_t)len, &q.query); /* an empty one costs its turn too */
         if (code == -2 && w->question_count >= CAY_NET_DNS_WAITING)
             code = CAY_DNS_FAILED;
         if (code == -2) {

@@ -3,7 +3,6 @@
  * handshake is gathered out of its records first, because a ClientHello may be cut anywhere. */
 #include "net/claim.h"
 #include <string.h>
-#include <strings.h>
 
 struct view {
     const uint8_t *at;
@@ -52,8 +51,12 @@ static enum cay_claim_result read_server_names(struct view v, struct cay_claim *
         return CAY_CLAIM_BAD;
     if (!take_number(&list, 1, &type) || type != 0 || !take_vector(&list, 2, &name) || list.len > 0)
         return CAY_CLAIM_BAD; /* one name of a host, and no more: as every client sends it */
-    return cay_host_read((const char *)name.at, name.len, out->name) ? CAY_CLAIM_NAMED
-                                                                     : CAY_CLAIM_NONE;
+    if (cay_host_read((const char *)name.at, name.len, out->name))
+        return CAY_CLAIM_NAMED;
+    for (size_t i = 0; i < name.len; i++)
+        if (!memchr("0123456789abcdefABCDEF:.", name.at[i], 24))
+            return CAY_CLAIM_BAD; /* nor an address, which some say although they should not */
+    return CAY_CLAIM_NONE;
 }
 
 static enum cay_claim_result read_extensions(struct view list, struct cay_claim *out)
@@ -92,7 +95,8 @@ static enum cay_claim_result read_hello(struct view v, struct cay_claim *out)
     return read_extensions(extensions, out);
 }
 
-/* The handshake's bytes out of the records, as far as they have come. */
+/* The handshake's bytes out of the records, as far as they have come. Some read records of any
+ * version. */
 static bool gather(struct view v, uint8_t *out, size_t *len_out)
 {
     size_t len = 0, type, version, size;
@@ -101,11 +105,7 @@ static bool gather(struct view v, uint8_t *out, size_t *len_out)
             break;
         if (type != TLS_HANDSHAKE)
             return false;
-        if (!take_number(&v, 2, &version))
-            break;
-        if (version >> 8 != 3)
-            return false;
-        if (!take_number(&v, 2, &size))
+        if (!take_number(&v, 2, &version) || !take_number(&v, 2, &size))
             break;
         if (size == 0 || size > CAY_CLAIM_MAX)
             return false;
@@ -121,13 +121,16 @@ static bool gather(struct view v, uint8_t *out, size_t *len_out)
     return true;
 }
 
+/* Another record amid the hello, an empty one, one too long: some read on. What has no version of
+ * TLS need not be TLS at all. */
 static enum cay_claim_result read_tls(struct view v, struct cay_claim *out)
 {
     uint8_t bytes[CAY_CLAIM_MAX];
     struct view handshake = {bytes, 0}, hello;
     size_t type, size;
+    const enum cay_claim_result odd = v.len > 1 && v.at[1] == 3 ? CAY_CLAIM_BAD : CAY_CLAIM_NONE;
     if (!gather(v, bytes, &handshake.len))
-        return CAY_CLAIM_NONE;
+        return odd;
     if (!take_number(&handshake, 1, &type))
         return CAY_CLAIM_MORE;
     if (type != TLS_CLIENT_HELLO)
@@ -136,119 +139,28 @@ static enum cay_claim_result read_tls(struct view v, struct cay_claim *out)
     if (!take_number(&handshake, 3, &size))
         return CAY_CLAIM_MORE;
     if (size > CAY_CLAIM_MAX)
-        return CAY_CLAIM_BAD;
-    return take(&handshake, size, &hello) ? read_hello(hello, out) : CAY_CLAIM_MORE;
-}
-
-/* HTTP */
-
-/* The host of "host", "host:80" or "[::1]:80". */
-static enum cay_claim_result read_authority(struct view v, struct cay_claim *out)
-{
-    const uint8_t *colon = memchr(v.at, ':', v.len);
-    size_t len = colon ? (size_t)(colon - v.at) : v.len;
-    return cay_host_read((const char *)v.at, len, out->name) ? CAY_CLAIM_NAMED : CAY_CLAIM_NONE;
-}
-
-static bool take_line(struct view *v, struct view *out)
-{
-    const uint8_t *end = memchr(v->at, '\n', v->len);
-    if (!end || !take(v, (size_t)(end - v->at) + 1, out))
-        return false;
-    out->len--;
-    if (out->len > 0 && out->at[out->len - 1] == '\r')
-        out->len--;
-    return true;
-}
-
-static struct view trimmed(struct view v)
-{
-    while (v.len > 0 && (v.at[0] == ' ' || v.at[0] == '\t')) {
-        v.at++;
-        v.len--;
-    }
-    while (v.len > 0 && (v.at[v.len - 1] == ' ' || v.at[v.len - 1] == '\t'))
-        v.len--;
-    return v;
-}
-
-static bool begins(struct view v, const char *text)
-{
-    return v.len >= strlen(text) && strncasecmp((const char *)v.at, text, strlen(text)) == 0;
-}
-
-/* "GET http://host/path HTTP/1.1" has the host in its target; "GET /path" has none. */
-static bool target_host(struct view line, struct view *out)
-{
-    const uint8_t *space = memchr(line.at, ' ', line.len);
-    struct view v = {space + 1, line.len - (size_t)(space - line.at) - 1};
-    if (!begins(v, "http://"))
-        return false;
-    v.at += 7;
-    v.len -= 7;
-    size_t len = 0;
-    while (len < v.len && !memchr("/?# ", v.at[len], 4))
-        len++;
-    *out = (struct view){v.at, len};
-    return true;
-}
-
-static bool same(struct view a, struct view b)
-{
-    return a.len == b.len && strncasecmp((const char *)a.at, (const char *)b.at, a.len) == 0;
-}
-
-static enum cay_claim_result read_headers(struct view v, struct view line, struct cay_claim *out)
-{
-    struct view host = {0};
-    bool named = target_host(line, &host), ended = false;
-    while (take_line(&v, &line)) {
-        ended = line.len == 0;
-        if (ended)
-            break;
-        if (line.at[0] == ' ' || line.at[0] == '\t')
-            return CAY_CLAIM_BAD; /* folded: some join it, some do not */
-        if (!begins(line, "host") || line.len < 5 || !memchr(" \t:", line.at[4], 3))
-            continue;
-        if (line.at[4] != ':')
-            return CAY_CLAIM_BAD;
-        struct view value = trimmed((struct view){line.at + 5, line.len - 5});
-        if (named && !same(host, value))
-            return CAY_CLAIM_BAD;
-        named = true;
-        host = value;
-    }
-    if (!ended) /* a second Host may come */
+        return odd;
+    if (!take(&handshake, size, &hello))
         return CAY_CLAIM_MORE;
-    return named ? read_authority(host, out) : CAY_CLAIM_NONE;
-}
-
-/* "GET /path HTTP/1.1": a method of capitals, and a version that we know. */
-static bool is_request(struct view line)
-{
-    static const char version[] = " HTTP/1.";
-    size_t method = 0;
-    while (method < line.len && line.at[method] >= 'A' && line.at[method] <= 'Z')
-        method++;
-    size_t tail = strlen(version) + 1;
-    return method > 0 && method < line.len && line.at[method] == ' ' && line.len > method + tail &&
-           memcmp(line.at + line.len - tail, version, tail - 1) == 0;
+    enum cay_claim_result result = read_hello(hello, out);
+    return result == CAY_CLAIM_BAD ? odd : result;
 }
 
 static enum cay_claim_result read_http(struct view v, struct cay_claim *out)
 {
-    struct view line;
-    size_t method = 0;
-    while (method < v.len && v.at[method] >= 'A' && v.at[method] <= 'Z')
-        method++;
-    if (method > 32 || (method < v.len && v.at[method] != ' '))
-        return CAY_CLAIM_NONE;
-    if (!take_line(&v, &line))
+    switch (cay_request_read(v.at, v.len, &out->request)) {
+    case CAY_REQUEST_MORE:
         return CAY_CLAIM_MORE;
-    if (!is_request(line))
+    case CAY_REQUEST_NOT:
         return CAY_CLAIM_NONE;
+    case CAY_REQUEST_BAD:
+        return CAY_CLAIM_BAD;
+    case CAY_REQUEST_WHOLE:
+        break;
+    }
     out->protocol = CAY_CLAIM_HTTP;
-    return read_headers(v, line, out);
+    memcpy(out->name, out->request.host, sizeof out->name);
+    return out->name[0] ? CAY_CLAIM_NAMED : CAY_CLAIM_NONE;
 }
 
 enum cay_claim_result cay_claim_read(const void *data, size_t len, bool ended,
@@ -260,8 +172,10 @@ enum cay_claim_result cay_claim_read(const void *data, size_t len, bool ended,
     if (v.len > 0 && v.at[0] == TLS_HANDSHAKE)
         result = read_tls(v, &claim);
     else if (v.len > 0)
-        result = v.at[0] >= 'A' && v.at[0] <= 'Z' ? read_http(v, &claim) : CAY_CLAIM_NONE;
-    if (result == CAY_CLAIM_MORE && (ended || v.len == CAY_CLAIM_MAX))
+        result = read_http(v, &claim);
+    if (result == CAY_CLAIM_MORE && v.len == CAY_CLAIM_MAX)
+        result = CAY_CLAIM_BAD; /* others may read on, and find a name */
+    if (result == CAY_CLAIM_MORE && ended)
         result = CAY_CLAIM_NONE;
     if (result != CAY_CLAIM_MORE)
         *out = claim;

@@ -3,14 +3,13 @@
  * HTTP/1 request, out of its first bytes. A claim, nothing more: what it says can take away a right
  * and never gives one. */
 #pragma once
-#include "net/name.h"
-#include <stdint.h>
+#include "net/request.h"
 
 enum cay_claim_result {
     CAY_CLAIM_MORE,  /* too early to tell: come back with more bytes */
     CAY_CLAIM_NONE,  /* it names no host: an address, another protocol, or nothing that we read */
     CAY_CLAIM_NAMED, /* name_out is filled */
-    CAY_CLAIM_BAD,   /* it names several: who answers may believe another than we */
+    CAY_CLAIM_BAD,   /* who answers may believe another name than we */
 };
 
 enum cay_claim_protocol {
@@ -22,6 +21,7 @@ enum cay_claim_protocol {
 struct cay_claim {
     enum cay_claim_protocol protocol;
     char name[CAY_HOST_SIZE];
+    struct cay_request request; /* of HTTP */
 };
 
 /* All bytes that have come so far. From CAY_CLAIM_MAX on, and when the sender is done (`ended`), it

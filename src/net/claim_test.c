@@ -29,7 +29,7 @@ static const struct {
     {"empty", "GET / HTTP/1.1\r\nHost:\r\n\r\n", CAY_CLAIM_NONE, NULL},
     {"an address", "GET / HTTP/1.1\r\nHost: 192.0.2.1\r\n\r\n", CAY_CLAIM_NONE, NULL},
     {"an address, IPv6", "GET / HTTP/1.1\r\nHost: [2001:db8::1]:80\r\n\r\n", CAY_CLAIM_NONE, NULL},
-    {"no name", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", CAY_CLAIM_NONE, NULL},
+    {"no name", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", CAY_CLAIM_BAD, NULL},
     {"the end is missing", "GET / HTTP/1.1\r\nHost: a.example\r\n", CAY_CLAIM_MORE, NULL},
     {"a line is missing", "GET / HTTP/1.1", CAY_CLAIM_MORE, NULL},
     {"a method", "GET", CAY_CLAIM_MORE, NULL},
@@ -38,6 +38,15 @@ static const struct {
     {"another protocol", "SSH-2.0-x\r\n", CAY_CLAIM_NONE, NULL},
     {"another one", "EHLO a.example\r\n", CAY_CLAIM_NONE, NULL},
     {"small letters", "get / HTTP/1.1\r\n\r\n", CAY_CLAIM_NONE, NULL},
+    {"a blank line first", "\r\n\r\nGET / HTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_CLAIM_NAMED,
+     "a.example"},
+    {"a method of its own", "m-get / HTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_CLAIM_NAMED,
+     "a.example"},
+    {"a blank behind", "GET / HTTP/1.1 \r\nHost: a.example\r\n\r\n", CAY_CLAIM_BAD, NULL},
+    {"tabs", "GET\t/\tHTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_CLAIM_BAD, NULL},
+    {"a user", "GET http://u@a.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n", CAY_CLAIM_BAD, NULL},
+    {"a proxy is asked", "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n",
+     CAY_CLAIM_NAMED, "a.example"},
     {"capitals without end", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", CAY_CLAIM_NONE, NULL},
     {"bytes", "\x80\x01", CAY_CLAIM_NONE, NULL},
 };
@@ -75,7 +84,7 @@ TEST(claim_is_looked_for_only_so_far)
         cay_buf_addc(&b, 'x');
     CHECK_EQ("before", cay_claim_read(b.data, b.len, false, &claim), CAY_CLAIM_MORE);
     cay_buf_adds(&b, "xxx\r\nHost: a.example\r\n\r\n");
-    CHECK_EQ("behind", cay_claim_read(b.data, b.len, false, &claim), CAY_CLAIM_NONE);
+    CHECK_EQ("behind", cay_claim_read(b.data, b.len, false, &claim), CAY_CLAIM_BAD);
 }
 
 /* A ClientHello by parts. */
@@ -145,7 +154,7 @@ static const struct {
     {"none", {"", 0, 0}, CAY_CLAIM_NONE, NULL},
     {"no extension", {"", 0, 0, .none = true}, CAY_CLAIM_NONE, NULL},
     {"an address", {"192.0.2.1", 1, 1}, CAY_CLAIM_NONE, NULL},
-    {"no name", {"a b", 1, 1}, CAY_CLAIM_NONE, NULL},
+    {"no name", {"a b", 1, 1}, CAY_CLAIM_BAD, NULL},
     {"two names", {"a.example", 2, 1}, CAY_CLAIM_BAD, NULL},
     {"two extensions", {"a.example", 1, 2}, CAY_CLAIM_BAD, NULL},
     {"an empty list", {"", 0, 1}, CAY_CLAIM_BAD, NULL},
@@ -171,14 +180,24 @@ TEST(claim_of_what_begins_like_tls)
         size_t len;
         enum cay_claim_result want;
     } cases[] = {
-        {"a version of its own", "\x16\2\1\0\4", 5, CAY_CLAIM_NONE},
-        {"an empty record", "\x16\3\1\0\0", 5, CAY_CLAIM_NONE},
-        {"a long record", "\x16\3\1\xff\xff", 5, CAY_CLAIM_NONE},
+        {"a version of its own", "\x16\2\1\0\4\2", 6, CAY_CLAIM_NONE},
+        {"something else", "\x16\1\0\0\0\0\0\0", 8, CAY_CLAIM_NONE},
+        {"an empty record", "\x16\3\1\0\0", 5, CAY_CLAIM_BAD},
+        {"a long record", "\x16\3\1\xff\xff", 5, CAY_CLAIM_BAD},
         {"another message", "\x16\3\1\0\4\2\0\0\0", 9, CAY_CLAIM_NONE},
         {"a hello of megabytes", "\x16\3\1\0\4\1\xff\xff\xff", 9, CAY_CLAIM_BAD},
         {"a hello of nothing", "\x16\3\1\0\4\1\0\0\0", 9, CAY_CLAIM_BAD},
-        {"another record in the midst", "\x16\3\1\0\2\1\0\x17\3\3\0\1x", 13, CAY_CLAIM_NONE},
+        {"another record in the midst", "\x16\3\1\0\2\1\0\x17\3\3\0\1x", 13, CAY_CLAIM_BAD},
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         check(cases[i].what, cases[i].bytes, cases[i].len, cases[i].want, NULL);
+}
+
+/* Some servers read it all the same. */
+TEST(claim_of_a_hello_in_records_of_no_version)
+{
+    CAY_AUTO_BUF struct cay_buf b = {0};
+    add_hello(&b, &(struct hello){"a.example", 1, 1});
+    b.data[1] = 9;
+    check("named", b.data, b.len, CAY_CLAIM_NAMED, "a.example");
 }

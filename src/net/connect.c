@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections out of a sandbox: taken, judged, dialled, and carried until both sides have ended.
  *
- * The address is judged before it is dialled. Where the policy lists names, the first bytes that
- * the sandbox sends are looked at as well, before they are passed on: who says there that he wants
- * a host which is not allowed is cut, although the address is one that we gave for another. What
- * the other side sends first is carried meanwhile: some protocols begin so. */
+ * The address is judged before it is dialled. Where the policy lists names, what the sandbox sends
+ * is looked at as well, before it is passed on (edge.c): who says there that he wants a host which
+ * is not allowed is cut, although the address is one that we gave for another. What the other side
+ * sends first is carried meanwhile: some protocols begin so. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "model/limits.h"
-#include "net/claim.h"
 #include "net/metrics.h"
 #include "net/tunnel.h"
 #include "net/ways.h"
@@ -21,20 +20,6 @@
 
 #define ACCEPTS 32 /* at once, before others' turn */
 
-struct cay_connection {
-    struct cay_connection *next, **link;
-    struct cay_way *way;
-    struct cay_link pair;
-    struct cay_watch dial; /* the outer socket until it is connected */
-    struct cay_deadline timer;
-    struct cay_address to;
-    char *name, *claim;    /* what the proxy is told, what it says itself; or NULL */
-    struct cay_wish *wish; /* where it is counted, while it has wish_serial */
-    uint64_t wish_serial;
-    uint64_t counted_sent, counted_received;
-    bool proxied, asked; /* the proxy was told whom we want */
-};
-
 static struct cay_connection *of_pair(struct cay_link *p)
 {
     return (struct cay_connection *)((char *)p - offsetof(struct cay_connection, pair));
@@ -45,17 +30,19 @@ static struct cay_connection *of_timer(struct cay_deadline *t)
     return (struct cay_connection *)((char *)t - offsetof(struct cay_connection, timer));
 }
 
-enum cay_verdict cay_way_judge(struct cay_way *w, const struct cay_address *to, const char *claim,
-                               const char **name_out)
+enum cay_verdict cay_way_judge(struct cay_way *w, const struct cay_address *to, const char *known,
+                               const char *claim, const char **name_out)
 {
-    const char *names[CAY_NET_NAMES];
+    const char *names[CAY_NET_NAMES + 1];
     struct cay_net_host *host = &w->egress->host;
     int64_t now = cay_clock_mono_ms();
+    size_t count = cay_given_names(&w->given, &to->ip, now, names, CAY_NET_NAMES);
+    if (known)
+        names[count++] = known;
     cay_net_host_look(host, now);
     struct cay_policy_asked q = {.to = *to,
                                  .names = names,
-                                 .name_count =
-                                     cay_given_names(&w->given, &to->ip, now, names, CAY_NET_NAMES),
+                                 .name_count = count,
                                  .claim = claim,
                                  .own = host->own,
                                  .own_count = host->own_count,
@@ -80,6 +67,7 @@ static void count(struct cay_connection *c)
     c->counted_received += received;
     c->way->sent_bytes += sent;
     c->way->received_bytes += received;
+    cay_payer_count(c->way->payer, sent + received);
     cay_metric_add(&cay_net_sent, (int64_t)sent);
     cay_metric_add(&cay_net_received, (int64_t)received);
     if (c->wish && c->wish->serial == c->wish_serial) {
@@ -117,7 +105,7 @@ static void over(struct cay_link *p, bool reset)
     forget(of_pair(p));
 }
 
-static void cut(struct cay_connection *c)
+void cay_connection_cut(struct cay_connection *c)
 {
     if (c->pair.relay) {
         cay_link_close(&c->pair, true);
@@ -132,7 +120,7 @@ static void cut(struct cay_connection *c)
 void cay_way_cut(struct cay_way *w)
 {
     while (w->connections)
-        cut(w->connections);
+        cay_connection_cut(w->connections);
 }
 
 void cay_way_count(struct cay_way *w, struct cay_traffic *out)
@@ -142,70 +130,47 @@ void cay_way_count(struct cay_way *w, struct cay_traffic *out)
     *out = (struct cay_traffic){w->sent_bytes, w->received_bytes, w->connection_count};
 }
 
+void cay_way_overdrawn(struct cay_way *w)
+{
+    while (w->connections) {
+        struct cay_connection *c = w->connections;
+        (void)cay_way_wish(w, c->name, &c->to, CAY_NET_OVER_QUOTA);
+        cay_metric_add(&cay_net_cut, 1);
+        cay_connection_cut(c);
+    }
+}
+
+void cay_connection_refuse(struct cay_connection *c, const char *name, enum cay_verdict v)
+{
+    (void)cay_way_wish(c->way, name, &c->to, v);
+    cay_metric_add(&cay_net_refused, 1);
+    cay_connection_cut(c);
+}
+
+/* One that was not looked at may have said another name than those that are allowed now. If it said
+ * nothing yet, it is looked at from now on. */
+static bool is_missed(struct cay_connection *c)
+{
+    struct cay_flow *sent = &c->pair.sent;
+    if (!cay_edge_missed(c))
+        return false;
+    sent->looks = sent->bytes + sent->held + sent->ahead.len == 0;
+    return !sent->looks;
+}
+
 void cay_way_judge_again(struct cay_way *w)
 {
     const char *name;
     struct cay_connection *next;
     for (struct cay_connection *c = w->connections; c; c = next) {
         next = c->next;
-        enum cay_verdict v = cay_way_judge(w, &c->to, c->claim, &name);
-        if (v == CAY_NET_ALLOWED)
+        enum cay_verdict v = cay_way_judge(w, &c->to, c->name, c->claim, &name);
+        bool missed = is_missed(c);
+        if (v == CAY_NET_ALLOWED && !missed)
             continue;
-        (void)cay_way_wish(w, name, &c->to, v);
+        (void)cay_way_wish(w, name, &c->to, v == CAY_NET_ALLOWED ? CAY_NET_UNLISTED : v);
         cay_metric_add(&cay_net_cut, 1);
-        cut(c);
-    }
-}
-
-/* ---- what it says it wants ---- */
-
-static void go(struct cay_connection *c)
-{
-    cay_deadline_clear(&c->timer);
-    cay_link_go(&c->pair);
-}
-
-static void heard(struct cay_connection *c, const struct cay_claim *claim)
-{
-    const char *name;
-    c->claim = strdup(claim->name);
-    enum cay_verdict v = cay_way_judge(c->way, &c->to, c->claim, &name);
-    if (v == CAY_NET_ALLOWED) {
-        go(c);
-        return;
-    }
-    (void)cay_way_wish(c->way, c->claim, &c->to, v);
-    cay_metric_add(&cay_net_refused, 1);
-    cut(c);
-}
-
-static void wants(struct cay_link *p)
-{
-    static char bytes[CAY_CLAIM_MAX]; /* one thread */
-    struct cay_connection *c = of_pair(p);
-    struct cay_claim claim;
-    ssize_t n = recv(p->in.fd, bytes, sizeof bytes, MSG_PEEK);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (n < 0) {
-        cut(c);
-        return;
-    }
-    switch (cay_claim_read(bytes, (size_t)n, n == 0, &claim)) {
-    case CAY_CLAIM_MORE:
-        if (!c->timer.next)
-            cay_deadline_set(&c->way->egress->claiming, &c->timer);
-        return;
-    case CAY_CLAIM_NAMED:
-        heard(c, &claim);
-        return;
-    case CAY_CLAIM_NONE:
-        go(c);
-        return;
-    case CAY_CLAIM_BAD:
-        cay_metric_add(&cay_net_refused, 1);
-        cut(c);
-        return;
+        cay_connection_cut(c);
     }
 }
 
@@ -215,18 +180,17 @@ static void failed(struct cay_connection *c)
 {
     say_failed(c);
     cay_metric_add(&cay_net_failed, 1);
-    cut(c);
+    cay_connection_cut(c);
 }
 
 static void carry(struct cay_connection *c)
 {
     struct cay_egress *e = c->way->egress;
-    const struct cay_policy *policy = &c->way->policy;
     cay_deadline_clear(&c->timer);
     cay_loop_unwatch(e->loop, &c->dial);
     c->pair.out.fd = cay_take_fd(&c->dial.fd);
-    c->pair.held = policy->name_count + policy->no_name_count > 0;
-    c->pair.wants = wants;
+    c->pair.sent.looks = cay_edge_looks(&c->way->policy);
+    c->pair.asks = cay_edge_asks;
     c->pair.over = over;
     if (!cay_link_begin(&c->pair, &e->relay)) {
         c->dial.fd = cay_take_fd(&c->pair.out.fd);
@@ -309,7 +273,7 @@ static void open_connection(struct cay_way *w, int *fd, const struct cay_address
     c->wish = wish;
     c->wish_serial = wish->serial;
     c->proxied = cay_net_host_proxied(&w->egress->host, to, name);
-    c->name = c->proxied ? copy(name) : NULL;
+    c->name = copy(name);
     c->next = w->connections;
     c->link = &w->connections;
     if (c->next)
@@ -337,7 +301,9 @@ static void take(struct cay_way *w, int *fd)
         cay_way_session(w, cay_take_fd(fd));
         return;
     }
-    enum cay_verdict v = cay_way_judge(w, &to, NULL, &name);
+    enum cay_verdict v = cay_way_judge(w, &to, NULL, NULL, &name);
+    if (v == CAY_NET_ALLOWED && !cay_payer_may_open(w->payer))
+        v = CAY_NET_OVER_QUOTA;
     struct cay_wish *wish = cay_way_wish(w, name, &to, v);
     if (v == CAY_NET_ALLOWED && may_open(w)) {
         wish->seen.failed = false;

@@ -39,32 +39,6 @@ static struct cay_way **place_of(struct cay_egress *e, const char *id)
     return at;
 }
 
-static struct cay_payer *payer_of(struct cay_egress *e, const char *id)
-{
-    struct cay_payer **at = &e->payers;
-    while (*at && strcmp((*at)->id, id) != 0)
-        at = &(*at)->next;
-    if (!*at) {
-        *at = calloc(1, sizeof **at);
-        if (!*at)
-            abort();
-        cay_str_copy((*at)->id, sizeof(*at)->id, id);
-    }
-    (*at)->ways++;
-    return *at;
-}
-
-static void leave_payer(struct cay_egress *e, struct cay_payer *payer)
-{
-    struct cay_payer **at = &e->payers;
-    if (--payer->ways > 0)
-        return;
-    while (*at != payer)
-        at = &(*at)->next;
-    *at = payer->next;
-    free(payer);
-}
-
 static void close_way(struct cay_way *w)
 {
     if (!w->attached)
@@ -88,7 +62,7 @@ static void free_way(struct cay_way **at)
     struct cay_way *w = *at;
     close_way(w);
     cay_wishes_done(w);
-    leave_payer(w->egress, w->payer);
+    cay_payer_leave(w->egress, w->payer);
     *at = w->next;
     free(w);
 }
@@ -126,6 +100,17 @@ static void copy_names(struct cay_arena *a, struct cay_name_rule **rules, size_t
         (*rules)[i].name = cay_arena_strdup(a, (*rules)[i].name);
 }
 
+static void copy_headers(struct cay_arena *a, struct cay_policy *p)
+{
+    p->headers = copy(a, p->headers, p->header_count, sizeof *p->headers);
+    for (size_t i = 0; i < p->header_count; i++) {
+        struct cay_header_rule *h = &p->headers[i];
+        h->host.name = cay_arena_strdup(a, h->host.name);
+        h->name = cay_arena_strdup(a, h->name);
+        h->value = cay_arena_strdup(a, h->value);
+    }
+}
+
 static void copy_policy(struct order *o, const struct cay_policy *p)
 {
     struct cay_policy *made = &o->policy;
@@ -134,6 +119,7 @@ static void copy_policy(struct order *o, const struct cay_policy *p)
     copy_names(&o->arena, &made->no_names, p->no_name_count);
     made->allow = copy(&o->arena, p->allow, p->allow_count, sizeof *p->allow);
     made->deny = copy(&o->arena, p->deny, p->deny_count, sizeof *p->deny);
+    copy_headers(&o->arena, made);
 }
 
 static void use_policy(struct cay_way *w, struct order *o)
@@ -157,12 +143,14 @@ static void do_attach(void *arg)
         abort();
     w->egress = e;
     cay_str_copy(w->id, sizeof w->id, o->own_id);
-    w->payer = payer_of(e, o->account);
+    w->payer = cay_payer_join(e, o->account);
     w->attached = true;
     w->tcp = (struct cay_watch){o->way.tcp_fd, cay_way_accept};
     w->dns = (struct cay_watch){o->way.dns_fd, cay_way_asked};
     use_policy(w, o);
     *at = w;
+    if (w->payer->limit.day_bytes != UINT64_MAX && !e->tally.next)
+        cay_deadline_set(&e->tallying, &e->tally);
     if (!cay_loop_watch(e->loop, &w->tcp, EPOLLIN) || !cay_loop_watch(e->loop, &w->dns, EPOLLIN)) {
         cay_log_warn("sandbox %s has no way out: its sockets cannot be watched", w->id);
         close_way(w);
@@ -238,6 +226,7 @@ static void do_close(void *arg)
     for (size_t i = 0; i < CAY_WAY_BUCKETS; i++)
         while (e->ways[i])
             free_way(&e->ways[i]);
+    cay_payers_done(e);
     cay_resolver_free(e->resolver);
     cay_relay_done(&e->relay);
 }
@@ -248,6 +237,7 @@ static void do_open(void *arg)
     struct cay_egress *e = o->egress;
     e->resolver = cay_resolver_new(e->loop, o->options->resolvers, o->options->hosts);
     cay_relay_init(&e->relay, e->loop, CAY_NET_IDLE_MS);
+    cay_payers_init(e);
     cay_connect_init(e);
     cay_ask_init(e);
 }

@@ -49,3 +49,24 @@ void cay_egress_traffic(struct cay_egress *e, const char *id, struct cay_traffic
 
 /* What it wanted. Newest last, at most CAY_NET_WANTED; returns how many. */
 size_t cay_egress_wanted(struct cay_egress *e, const char *id, struct cay_wanted *out, size_t max);
+
+/* What an account may have, with all its sandboxes together. */
+struct cay_egress_limit {
+    uint64_t day_bytes;   /* both ways, in a day of UTC; UINT64_MAX: any number */
+    uint32_t connections; /* at once; UINT32_MAX: any number */
+};
+/* Of one that has more by now, the connections are cut within CAY_NET_TALLY_MS. */
+void cay_egress_limit(struct cay_egress *e, const char *account_id,
+                      const struct cay_egress_limit *limit);
+
+struct cay_egress_use {
+    char account_id[CAY_ID_SIZE];
+    int64_t day;    /* since 1970 */
+    uint64_t bytes; /* of that day */
+    uint32_t connections;
+};
+/* Of all that moved something today, or (with an id) of one account; returns how many. */
+size_t cay_egress_used(struct cay_egress *e, const char *account_id, struct cay_egress_use *out,
+                       size_t max);
+/* What was used before this process began; nothing if that was not today. */
+void cay_egress_recall(struct cay_egress *e, const struct cay_egress_use *use);

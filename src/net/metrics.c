@@ -20,3 +20,6 @@ struct cay_metric cay_net_asked = {.name = "cay_egress_questions_total",
                                    .help = "Names that sandboxes asked for."};
 struct cay_metric cay_net_not_answered = {.name = "cay_egress_questions_refused_total",
                                           .help = "Names that a policy refused."};
+struct cay_metric cay_net_injected = {
+    .name = "cay_egress_injected_total",
+    .help = "Requests that were given headers on their way out of sandboxes."};

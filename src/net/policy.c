@@ -7,10 +7,9 @@
 const char *cay_verdict_text(enum cay_verdict v)
 {
     static const char *const texts[] = {
-        [CAY_NET_ALLOWED] = "allowed",
-        [CAY_NET_GUARDED] = "guarded",
-        [CAY_NET_DENIED] = "denied",
-        [CAY_NET_UNLISTED] = "unlisted",
+        [CAY_NET_ALLOWED] = "allowed",  [CAY_NET_GUARDED] = "guarded",
+        [CAY_NET_DENIED] = "denied",    [CAY_NET_UNLISTED] = "unlisted",
+        [CAY_NET_OVER_QUOTA] = "quota",
     };
     return texts[v];
 }

@@ -11,9 +11,10 @@
 
 enum cay_verdict {
     CAY_NET_ALLOWED,
-    CAY_NET_GUARDED,  /* loopback, private, link-local, metadata, multicast, this host's own */
-    CAY_NET_DENIED,   /* a deny rule names it */
-    CAY_NET_UNLISTED, /* no rule allows it */
+    CAY_NET_GUARDED,    /* loopback, private, link-local, metadata, multicast, this host's own */
+    CAY_NET_DENIED,     /* a deny rule names it */
+    CAY_NET_UNLISTED,   /* no rule allows it */
+    CAY_NET_OVER_QUOTA, /* a policy allows it, but the account has used up what it may have */
 };
 const char *cay_verdict_text(enum cay_verdict v); /* "allowed", "guarded", … */
 
@@ -29,7 +30,8 @@ bool cay_net_holds(const struct cay_net_rule *rule, const struct cay_address *to
 bool cay_net_leads(const struct cay_net_rule *rule, const struct cay_address *to);
 
 /* Checks what was asked for and makes a policy of it, in the arena. A fault is
- * CAY_ERR_INVALID and names its field ("networkPolicy.allow[3]"). */
+ * CAY_ERR_INVALID and names its field ("networkPolicy.allow[3]"). The values of headers are those
+ * that are there: sealed. */
 int cay_policy_read(struct cay_arena *a, const struct cay_network *network, struct cay_policy *out,
                     struct cay_error *err);
 

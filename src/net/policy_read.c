@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From what was asked for to a policy: each rule is read, counted and put where it belongs. */
 #include "model/limits.h"
+#include "net/name.h"
 #include "net/policy.h"
+#include "net/request.h"
 #include "net/rule.h"
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +88,48 @@ static int read_list(struct cay_arena *a, const struct list *list, struct cay_po
     return 0;
 }
 
+/* "HOST NAME": the host must be one that is reached by its name. */
+static int read_header(struct cay_arena *a, const struct cay_pair *pair, const struct cay_policy *p,
+                       struct cay_header_rule *out, struct cay_error *err)
+{
+    struct cay_rule rule;
+    size_t len = strcspn(pair->key, " ");
+    const char *host = cay_arena_strndup(a, pair->key, len);
+    const char *name = pair->key[len] ? pair->key + len + 1 : "";
+    int r = cay_rule_read(a, host, &rule, err);
+    if (r == 0 && rule.is_net)
+        r = cay_fail_as(err, CAY_ERR_INVALID, "VALIDATION_ERROR",
+                        "%.100s: headers are added for names of hosts", host);
+    if (r == 0 && rule.name.name[0] != '*' &&
+        cay_policy_name(p, rule.name.name, 0) != CAY_NET_ALLOWED)
+        r = cay_fail_as(err, CAY_ERR_INVALID, "VALIDATION_ERROR", "%.100s is not allowed", host);
+    if (r == 0 && !cay_request_may_set(name))
+        r = cay_fail_as(err, CAY_ERR_INVALID, "VALIDATION_ERROR",
+                        "%.64s is no header that can be set", name);
+    if (r < 0) {
+        (void)snprintf(err->field, sizeof err->field, "networkPolicy.headers.%s", host);
+        return r;
+    }
+    *out = (struct cay_header_rule){rule.name, name, pair->value};
+    return 0;
+}
+
+static int read_headers(struct cay_arena *a, const struct cay_pairs *all, struct cay_policy *p,
+                        struct cay_error *err)
+{
+    if (all->count > CAY_MAX_NET_HEADERS)
+        return cay_fail_field(err, "networkPolicy.headers", "a policy has at most %d headers",
+                              CAY_MAX_NET_HEADERS);
+    p->headers = cay_arena_alloc(a, (all->count + 1) * sizeof *p->headers);
+    for (size_t i = 0; i < all->count; i++) {
+        int r = read_header(a, &all->at[i], p, &p->headers[i], err);
+        if (r < 0)
+            return r;
+    }
+    p->header_count = all->count;
+    return 0;
+}
+
 int cay_policy_read(struct cay_arena *a, const struct cay_network *network, struct cay_policy *out,
                     struct cay_error *err)
 {
@@ -109,6 +153,8 @@ int cay_policy_read(struct cay_arena *a, const struct cay_network *network, stru
         if (r < 0)
             return r;
     }
-    *out = p;
-    return 0;
+    int r = read_headers(a, &network->headers, &p, err);
+    if (r == 0)
+        *out = p;
+    return r;
 }

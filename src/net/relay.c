@@ -14,7 +14,9 @@ struct cay_pipe {
     int fds[2];
 };
 
-enum outcome { WAIT, MORE, BROKEN };
+enum outcome { WAIT, MORE, BROKEN, GONE };
+
+#define ASKS 64 /* in one turn */
 
 /* ---- pipes ---- */
 
@@ -79,6 +81,33 @@ static enum outcome empty_pipe(struct cay_link *p, struct cay_flow *f, int to)
     return MORE;
 }
 
+static enum outcome send_ahead(struct cay_flow *f, int to)
+{
+    while (f->ahead_at < f->ahead.len) {
+        ssize_t n = send(to, f->ahead.data + f->ahead_at, f->ahead.len - f->ahead_at,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0)
+            return after_error();
+        f->ahead_at += (size_t)n;
+        f->bytes += (uint64_t)n;
+    }
+    cay_buf_done(&f->ahead);
+    f->ahead_at = 0;
+    return MORE;
+}
+
+/* Of what has room, how much may be taken. */
+static size_t may_pass(const struct cay_flow *f, size_t room)
+{
+    return f->looks && f->pass < room ? (size_t)f->pass : room;
+}
+
+static void passed(struct cay_flow *f, ssize_t n)
+{
+    if (f->looks)
+        f->pass -= (uint64_t)n;
+}
+
 /* Nothing came, or the end. */
 static enum outcome after_nothing(struct cay_flow *f, ssize_t n)
 {
@@ -94,9 +123,10 @@ static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
         f->pipe = take_pipe(p->relay);
     if (!f->pipe)
         return BROKEN; /* no descriptor is left for it */
-    ssize_t n = splice(from, NULL, f->pipe->fds[1], NULL, CAY_NET_PIPE_BYTES,
+    ssize_t n = splice(from, NULL, f->pipe->fds[1], NULL, may_pass(f, CAY_NET_PIPE_BYTES),
                        SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
+        passed(f, n);
         f->held = (size_t)n;
         f->much = n >= CAY_NET_LITTLE;
         return MORE;
@@ -106,36 +136,49 @@ static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
     return how;
 }
 
-/* Of a copy, what the other side did not take: an empty pipe has room for it. */
-static enum outcome keep_rest(struct cay_link *p, struct cay_flow *f, const char *rest, size_t len)
-{
-    f->pipe = take_pipe(p->relay);
-    f->held = f->pipe ? len : 0;
-    return f->pipe && write(f->pipe->fds[1], rest, len) == (ssize_t)len ? WAIT : BROKEN;
-}
-
 /* Little is copied: a pipe's calls cost more than a few bytes do. */
-static enum outcome copy_little(struct cay_link *p, struct cay_flow *f, int from, int to)
+static enum outcome copy_little(struct cay_flow *f, int from, int to)
 {
     char bytes[CAY_NET_LITTLE];
-    ssize_t n = recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
+    ssize_t n = recv(from, bytes, may_pass(f, sizeof bytes), MSG_DONTWAIT);
     if (n <= 0)
         return after_nothing(f, n);
+    passed(f, n);
     f->much = n == sizeof bytes;
     ssize_t taken = send(to, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (taken < 0 && after_error() == BROKEN)
         return BROKEN;
     taken = taken < 0 ? 0 : taken;
     f->bytes += (uint64_t)taken;
-    return taken == n ? MORE : keep_rest(p, f, bytes + taken, (size_t)(n - taken));
+    if (taken == n)
+        return MORE;
+    cay_buf_add(&f->ahead, bytes + taken, (size_t)(n - taken));
+    return WAIT;
+}
+
+/* What is under way already. */
+static enum outcome empty(struct cay_link *p, struct cay_flow *f, int to)
+{
+    enum outcome how = f->ahead.len ? send_ahead(f, to) : MORE;
+    return how == MORE && f->held ? empty_pipe(p, f, to) : how;
+}
+
+static enum outcome ask(struct cay_link *p, struct cay_flow *f)
+{
+    if (!p->asks(p, f))
+        return GONE;
+    if (!f->looks || f->pass > 0 || f->ahead.len > 0)
+        return MORE;
+    f->readable = false; /* what is there is not enough */
+    return WAIT;
 }
 
 /* MORE: it had its turn, and there may be more to do. */
 static enum outcome move(struct cay_link *p, struct cay_flow *f, int from, int to)
 {
     uint64_t until = f->bytes + CAY_NET_TURN_BYTES;
-    while (f->bytes < until) {
-        enum outcome how = f->held ? empty_pipe(p, f, to) : MORE;
+    for (int asked = 0; f->bytes < until && asked < ASKS;) {
+        enum outcome how = empty(p, f, to);
         if (how == MORE && f->ended) {
             if (!f->told)
                 (void)shutdown(to, SHUT_WR); /* who is gone already knows it */
@@ -144,8 +187,12 @@ static enum outcome move(struct cay_link *p, struct cay_flow *f, int from, int t
         }
         if (how == MORE && !f->readable)
             return WAIT;
-        if (how == MORE)
-            how = f->much ? fill_pipe(p, f, from) : copy_little(p, f, from, to);
+        bool asks = how == MORE && f->looks && f->pass == 0;
+        asked += asks;
+        if (asks)
+            how = ask(p, f);
+        else if (how == MORE)
+            how = f->much ? fill_pipe(p, f, from) : copy_little(f, from, to);
         if (how != MORE)
             return how;
     }
@@ -168,6 +215,8 @@ void cay_link_close(struct cay_link *p, bool reset)
     cay_turn_clear(&p->turn);
     give_pipe(p->relay, &p->sent);
     give_pipe(p->relay, &p->received);
+    cay_buf_done(&p->sent.ahead);
+    cay_buf_done(&p->received.ahead);
     cay_loop_unwatch(p->relay->loop, &p->in);
     cay_loop_unwatch(p->relay->loop, &p->out);
     if (reset) {
@@ -187,9 +236,12 @@ static void end(struct cay_link *p, bool reset)
 static void pump(struct cay_link *p)
 {
     uint64_t before = p->sent.bytes + p->received.bytes;
-    enum outcome sent = p->held ? WAIT : move(p, &p->sent, p->in.fd, p->out.fd);
-    enum outcome received = sent == BROKEN ? BROKEN : move(p, &p->received, p->out.fd, p->in.fd);
-    if (received == BROKEN) {
+    enum outcome received = MORE, sent = move(p, &p->sent, p->in.fd, p->out.fd);
+    if (sent == WAIT || sent == MORE)
+        received = move(p, &p->received, p->out.fd, p->in.fd);
+    if (sent == GONE || received == GONE)
+        return;
+    if (sent == BROKEN || received == BROKEN) {
         end(p, true);
         return;
     }
@@ -216,12 +268,10 @@ static void ready(struct cay_link *p, struct cay_watch *w, uint32_t events)
         end(p, true);
         return;
     }
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-        *(w == &p->in ? &p->sent.readable : &p->received.readable) = true;
-    if (p->held && w == &p->in && (events & (EPOLLIN | EPOLLRDHUP)))
-        p->wants(p); /* it may be over now */
-    else
-        pump(p);
+    struct cay_flow *f = w == &p->in ? &p->sent : &p->received;
+    f->readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
+    f->last |= (events & (EPOLLRDHUP | EPOLLHUP)) != 0;
+    pump(p);
 }
 
 static void in_ready(struct cay_watch *w, uint32_t events)
@@ -266,9 +316,9 @@ bool cay_link_begin(struct cay_link *p, struct cay_relay *r)
     return true;
 }
 
-void cay_link_go(struct cay_link *p)
+void cay_link_again(struct cay_link *p, struct cay_flow *f)
 {
-    p->held = false;
+    f->readable = true;
     cay_loop_again(p->relay->loop, &p->turn);
 }
 

@@ -8,7 +8,7 @@
 bool cay_wanted_open(const struct cay_wanted *w)
 {
     char host[CAY_HOST_SIZE];
-    if (w->verdict != CAY_NET_ALLOWED && w->verdict != CAY_NET_UNLISTED)
+    if (w->verdict == CAY_NET_GUARDED || w->verdict == CAY_NET_DENIED)
         return false;
     return w->to.port != 0 || cay_host_read(w->name, strlen(w->name), host);
 }

@@ -11,6 +11,7 @@ struct cay_wanted {
     enum cay_verdict verdict;
     bool failed; /* allowed, but the last one did not come about */
     uint64_t count, sent_bytes, received_bytes;
+    uint64_t injected; /* requests that were given headers */
 };
 
 /* Can a policy allow it? What is guarded is the operator's, what is denied was so on purpose. */

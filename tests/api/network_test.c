@@ -33,6 +33,19 @@ static const struct {
      "\"networkPolicy\":{\"mode\":\"custom\",\"allow\":[\"a.example\"]}"},
     {"domains by name", "\"networkPolicy\":{\"allow\":{\"a.example\":[],\"*.b.example\":[]}}",
      "\"networkPolicy\":{\"mode\":\"custom\",\"allow\":[\"a.example\",\"*.b.example\"]}"},
+    {"headers",
+     "\"networkPolicy\":{\"allow\":[\"a.example\",\"b.example\"],\"headers\":{\"a.example\":{"
+     "\"Authorization\":\"s3cret\",\"X-Key\":\"s3cret too\"},\"B.example:80\":{\"x\":\"s3cret\"}}}",
+     "\"networkPolicy\":{\"mode\":\"custom\",\"allow\":[\"a.example\",\"b.example\"],\"headers\":{"
+     "\"a.example\":{\"Authorization\":null,\"X-Key\":null},\"B.example:80\":{\"x\":null}}}"},
+    {"headers by rules of a domain",
+     "\"networkPolicy\":{\"allow\":{\"a.example\":[{\"transform\":[{\"headers\":{\"x\":\"s3cret\"}}"
+     "]}]}}",
+     "\"networkPolicy\":{\"mode\":\"custom\",\"allow\":[\"a.example\"],\"headers\":{"
+     "\"a.example\":{\"x\":null}}}"},
+    {"headers where all is allowed",
+     "\"networkPolicy\":{\"mode\":\"allow-all\",\"headers\":{\"*.example\":{\"x\":\"s3cret\"}}}",
+     "\"networkPolicy\":{\"mode\":\"allow-all\",\"headers\":{\"*.example\":{\"x\":null}}}"},
     {"an empty object", "\"networkPolicy\":{}",
      "\"networkAccess\":false,\"networkPolicy\":{\"mode\":\"custom\",\"allow\":[]}"},
     {"all but",
@@ -60,6 +73,7 @@ TEST(v1_network_is_told_as_it_was_asked_for)
         const char *answer = ask(&api, "POST /api/v1/sandbox", NULL, body);
         CHECK_EQ(what, status_of(answer), 201);
         CHECK(what, strstr(answer, taken[i].told));
+        CHECK(what, !strstr(answer, "s3cret"));
         CHECK(what, strstr(ask(&api, "GET " BOX, NULL, NULL), taken[i].told));
         answer = ask(&api, "POST " BOX "/fork", NULL, "{\"name\":\"fork\"}");
         CHECK(what, strstr(answer, taken[i].told));
@@ -87,6 +101,8 @@ TEST(v1_network_changes_while_it_runs)
     CHECK_EQ("do not count", cay_json_get_int(now, "generation", 0), COUNT(taken));
     api_close(&api);
 }
+
+#define HEADERS(text) "\"networkPolicy\":{\"allow\":[\"a.example\"],\"headers\":{" text "}}"
 
 static const struct {
     const char *what, *asked, *field;
@@ -116,8 +132,32 @@ static const struct {
      "networkPolicy.mode", 400},
     {"observed and closed", "\"networkPolicy\":{\"observe\":true,\"mode\":\"deny-all\"}",
      "networkPolicy.observe", 400},
-    {"rules of a domain", "\"networkPolicy\":{\"allow\":{\"a.example\":[{\"transform\":[]}]}}",
+    {"other rules of a domain",
+     "\"networkPolicy\":{\"allow\":{\"a.example\":[{\"forwardURL\":\"http://b.example\"}]}}",
      "networkPolicy.allow[0]", 501},
+    {"headers of nobody", HEADERS("\"b.example\":{\"x\":\"y\"}"), "networkPolicy.headers.b.example",
+     400},
+    {"headers of an address", HEADERS("\"192.0.2.1\":{\"x\":\"y\"}"),
+     "networkPolicy.headers.192.0.2.1", 400},
+    {"headers in a list", "\"networkPolicy\":{\"headers\":[]}", "networkPolicy.headers", 400},
+    {"headers as a word", HEADERS("\"a.example\":\"x\""), "networkPolicy.headers.a.example", 400},
+    {"a header as a number", HEADERS("\"a.example\":{\"x\":1}"), "networkPolicy.headers.a.example",
+     400},
+    {"a header of the connection", HEADERS("\"a.example\":{\"Host\":\"y\"}"),
+     "networkPolicy.headers.a.example", 400},
+    {"a header's name", HEADERS("\"a.example\":{\"x y\":\"z\"}"), "networkPolicy.headers.a.example",
+     400},
+    {"two lines", HEADERS("\"a.example\":{\"x\":\"y\\r\\nz: a\"}"),
+     "networkPolicy.headers.a.example", 400},
+    {"an empty header", HEADERS("\"a.example\":{\"x\":\"\"}"), "networkPolicy.headers.a.example",
+     400},
+    {"a header twice", HEADERS("\"a.example\":{\"x\":\"y\",\"X\":\"z\"}"),
+     "networkPolicy.headers.a.example", 400},
+    {"a header that is not there", HEADERS("\"a.example\":{\"x\":null}"),
+     "networkPolicy.headers.a.example", 400},
+    {"headers without a way out",
+     "\"networkPolicy\":{\"mode\":\"deny-all\",\"headers\":{\"a\":{\"x\":\"y\"}}}",
+     "networkPolicy.mode", 400},
     {"no rules of a domain", "\"networkPolicy\":{\"allow\":{\"a.example\":1}}",
      "networkPolicy.allow[0]", 400},
     {"both lists", "\"networkAllowlist\":[],\"networkDenylist\":[]", "networkDenylist", 400},
@@ -157,6 +197,28 @@ TEST(v1_network_faults_name_their_field)
     CHECK_EQ("nothing changed", cay_json_get_int(body_of(&api, answer), "generation", 0), 1);
     answer = ask(&api, "GET /api/v1/sandbox", NULL, NULL);
     CHECK_EQ("nothing made", cay_json_get_int(body_of(&api, answer), "total", 0), 1);
+    api_close(&api);
+}
+
+/* What a sandbox tells of itself can be sent back. */
+TEST(v1_network_keeps_headers_that_are_null)
+{
+    struct api api;
+    api_open(&api, 0);
+    fixture_create(&api.f, "box", false);
+    CHECK_EQ("set",
+             status_of(ask(&api, "PATCH " BOX, NULL,
+                           "{" HEADERS("\"a.example\":{\"x\":\"s3cret\",\"y\":\"z\"}") "}")),
+             200);
+    const char *kept = ask(&api, "PATCH " BOX, NULL, "{" HEADERS("\"a.example\":{\"x\":null}") "}");
+    CHECK_EQ("kept", status_of(kept), 200);
+    CHECK("one", strstr(kept, "\"headers\":{\"a.example\":{\"x\":null}}"));
+    CHECK_EQ(
+        "the other is gone",
+        status_of(ask(&api, "PATCH " BOX, NULL, "{" HEADERS("\"a.example\":{\"y\":null}") "}")),
+        400);
+    CHECK("none", !strstr(ask(&api, "PATCH " BOX, NULL, "{\"networkPolicy\":{\"allow\":[\"a\"]}}"),
+                          "headers"));
     api_close(&api);
 }
 

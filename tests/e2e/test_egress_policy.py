@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """That a policy holds: by name, wildcard, net and port, live, and across the death of the server."""
+import subprocess
+
 import pytest
 
 from harness.egress import OTHER, WEB, WEB6, probe, question, refused, wish
 from harness.internet import BANNER, HOLD, HTTP, PROXY, SLURP, TLS, Internet
-from harness.server import Server
+from harness.server import CAY, Server
 from harness.wait import until
 
 
@@ -150,6 +152,69 @@ def test_through_a_proxy(fresh, net):
     assert (f"[{WEB6}]:80", True) in asked or ("web.example:80", True) in asked[1:]
     assert not any("198.51.100.11" in target for target, _ in asked)
     assert refused(probe(client, box, wish("http", "10.9.9.9"))[0])
+
+
+def test_a_tighter_policy_cuts_what_nobody_looked_at(client):
+    """Under allow-all nobody reads what a connection says: once names are listed, it may be for another."""
+    box = with_policy(client, "allow-all")
+    script = f"""
+for (const h of ['web.example', '{OTHER}']) {{
+  const s = require('net').connect({HOLD}, h);
+  s.on('data', d => console.log(h, String(d).trim())); s.on('error', e => console.log(h, e.code));
+  setInterval(() => s.write('still\\n'), 50); }}"""
+    run = client.detach(box["id"], ["node", "-e", script])
+
+    def said():
+        return client.output(box["id"], run).decode()
+
+    until(lambda: "web.example still" in said() and f"{OTHER} still" in said(), "both are open")
+    tighter = {"allow": ["web.example"], "subnets": {"allow": [OTHER]}}
+    assert client.request("PATCH", f"/sandbox/{box['id']}", {"networkPolicy": tighter}).status == 200
+    until(lambda: "web.example ECONNRESET" in said(), "one is cut")
+    count = said().count(f"{OTHER} still")
+    until(lambda: said().count(f"{OTHER} still") > count + 2, "that which a net allows goes on")
+
+
+def cay(server, *args):
+    done = subprocess.run([CAY, args[0], "--data", server.data, *args[1:]], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done
+
+
+def test_quotas_of_an_account(fresh, net):
+    server = fresh("--resolv-conf", net.resolv_conf)
+    client = server.start().client()
+    box, beside = client.create("box"), client.create("beside")
+
+    def quota(name):
+        return client.get("/quota").json()["quotas"][name]
+
+    def verdicts(one):
+        return {w["verdict"] for w in client.get(f"/sandbox/{one['id']}/network").json()["wanted"]}
+
+    cay(server, "quota", "set", "--account", "local", "connections=3")
+    held = client.detach(box["id"], ["node", "-e", f"for (let i = 0; i < 3; i++) require('net').connect({HOLD}, '{WEB}')"])
+    until(lambda: quota("connections") == {"limit": 3, "used": 3}, "three are open")
+    assert refused(probe(client, beside, wish("http", WEB))[0])
+    assert "quota" in verdicts(beside)
+    client.post(f"/sandbox/{box['id']}/exec/{held}/kill", {"signal": "SIGKILL"})
+    until(lambda: quota("connections")["used"] == 0, "they are closed")
+    assert says_hello(probe(client, beside, wish("http", WEB))[0])
+
+    used = quota("egressBytes")["used"]
+    assert quota("egressBytes")["limit"] is None and used > 0
+    cay(server, "quota", "set", "--account", "local", f"egressBytes={used + 1_000_000}")
+    endless = probe(client, box, wish("tcp", WEB, SLURP, bytes=300_000_000, ms=30000))[0]
+    assert endless["error"] in ("ECONNRESET", "EPIPE"), endless
+    assert quota("egressBytes")["used"] >= used + 1_000_000
+    assert "quota" in verdicts(box)
+    assert refused(probe(client, beside, wish("http", WEB))[0])
+    server.stop()
+    server.start()
+    client = server.client()
+    assert quota("egressBytes")["used"] >= used + 1_000_000
+    until(lambda: refused(probe(client, beside, wish("http", WEB))[0]) and "quota" in verdicts(beside), "still over")
+    cay(server, "quota", "set", "--account", "local")
+    assert says_hello(probe(client, beside, wish("http", WEB))[0])
 
 
 def test_what_it_wanted(client):

@@ -29,7 +29,7 @@ NAMES = {
     "mixed.example": ["10.9.9.9", "198.51.100.10"], "local.example": ["127.0.0.1"],
     "host.example": [HOST4], "mapped.example": ["::ffff:10.9.9.9"], "meta.example": ["169.254.169.254"],
 }
-HTTP, TLS, SLURP, RESET, BANNER, HOLD, PROXY = 80, 443, 7000, 7001, 7002, 7003, 3128
+HTTP, TLS, SLURP, RESET, BANNER, HOLD, HEADS, PROXY = 80, 443, 7000, 7001, 7002, 7003, 7004, 3128
 
 
 def run(*args):
@@ -166,6 +166,20 @@ def serve_hold(s):
     state["held"] -= 1
 
 
+def serve_heads(s):
+    """Answers each request of a connection with its own head; those that say so are the last."""
+    data = b""
+    while True:
+        while b"\r\n\r\n" not in data:
+            if not (chunk := s.recv(65536)):
+                return
+            data += chunk
+        head, _, data = data.partition(b"\r\n\r\n")
+        s.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(head) + 1) + head + b"\n")
+        if b"Connection: close" in head:
+            return
+
+
 def serve_proxy(s):
     head = read_until(s, b"\r\n\r\n").decode()
     target = head.split(" ")[1]
@@ -223,7 +237,8 @@ def main(where):
     threading.Thread(target=serve_dns, daemon=True).start()
     for port, serve, tls in ((HTTP, serve_http, None), (8080, serve_http, None), (TLS, serve_http, context),
                              (SLURP, serve_slurp, None), (RESET, serve_reset, None), (BANNER, serve_banner, None),
-                             (HOLD, serve_hold, None), (PROXY, serve_proxy, None), (22, serve_banner, None)):
+                             (HOLD, serve_hold, None), (HEADS, serve_heads, None),
+                             (PROXY, serve_proxy, None), (22, serve_banner, None)):
         threading.Thread(target=listen, args=(port, serve, tls), daemon=True).start()
     print("ready", flush=True)
     for line in sys.stdin:

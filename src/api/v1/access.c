@@ -330,6 +330,8 @@ static const struct cay_field quota_fields[] = {
     QUOTA(CAY_QUOTA_DISK_BYTES, "diskBytes"),
     QUOTA(CAY_QUOTA_EXECUTIONS, "executions"),
     QUOTA(CAY_QUOTA_LOG_BYTES, "logBytes"),
+    QUOTA(CAY_QUOTA_EGRESS_BYTES, "egressBytes"),
+    QUOTA(CAY_QUOTA_CONNECTIONS, "connections"),
     CAY_FIELD_END,
 };
 

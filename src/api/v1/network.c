@@ -111,6 +111,7 @@ static void shape_want(struct cay_json_writer *w, const struct cay_want *wanted)
     cay_jw_int(w, "count", (int64_t)wanted->count);
     cay_jw_int(w, "sentBytes", (int64_t)wanted->sent_bytes);
     cay_jw_int(w, "receivedBytes", (int64_t)wanted->received_bytes);
+    cay_jw_int(w, "injected", (int64_t)wanted->injected);
     cay_jw_time(w, "firstAt", wanted->first_ms);
     cay_jw_time(w, "lastAt", wanted->last_ms);
     cay_jw_object_end(w);

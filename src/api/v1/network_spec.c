@@ -3,7 +3,7 @@
  * in which it came:
  *
  *     networkAccess     true or false
- *     networkPolicy     "allow-all", "deny-all", or an object with lists
+ *     networkPolicy     "allow-all", "deny-all", or an object with lists and headers
  *     networkAllowlist  or networkDenylist
  *
  * What a rule may say core knows. */
@@ -13,7 +13,7 @@
 
 struct policy_body {
     const char *mode;
-    const struct cay_json *allow, *deny, *subnets_allow, *subnets_deny;
+    const struct cay_json *allow, *deny, *subnets_allow, *subnets_deny, *headers;
     bool observe;
 };
 
@@ -32,6 +32,7 @@ const struct cay_field cay_v1_policy_fields[] = {
     CAY_FIELD_ANY(BODY, allow, "allow", .type = "[string]|{[any]}"),
     CAY_FIELD_ANY(BODY, deny, "deny", .type = "[string]"),
     CAY_FIELD_SUB("subnets", subnet_fields),
+    CAY_FIELD_ANY(BODY, headers, "headers", .type = "{{string|null}}"),
     CAY_FIELD_BOOL(BODY, observe, "observe"),
     CAY_FIELD_END,
 };
@@ -65,33 +66,79 @@ static int decode_list(struct cay_arena *a, const struct cay_json *v, const char
     return 0;
 }
 
-/* {domain: [rule]}: what the rules would do to requests is not to be had, so there may be none. */
+/* {name: value}: what requests for the host are given. null: the value that it has. */
+static int decode_headers(struct cay_arena *a, const char *host, const struct cay_json *v,
+                          struct cay_network *out, struct cay_error *err)
+{
+    const char *field = cay_arena_printf(a, "networkPolicy.headers.%s", host);
+    if (v->kind != CAY_JSON_OBJECT)
+        return cay_fail_field(err, field, "the headers of a host are an object of strings");
+    for (const struct cay_json *one = v->first; one; one = one->next) {
+        if (one->kind != CAY_JSON_STRING && one->kind != CAY_JSON_NULL)
+            return cay_fail_field(err, field, "a header is a string, or null to keep it");
+        cay_pairs_push(a, &out->new_headers, cay_arena_printf(a, "%s %s", host, one->key),
+                       one->kind == CAY_JSON_STRING ? one->text : NULL);
+    }
+    return 0;
+}
+
+static int decode_all_headers(struct cay_arena *a, const struct cay_json *v,
+                              struct cay_network *out, struct cay_error *err)
+{
+    int r = 0;
+    if (!v || v->kind == CAY_JSON_NULL)
+        return 0;
+    if (v->kind != CAY_JSON_OBJECT)
+        return cay_fail_field(err, "networkPolicy.headers", "headers must be an object of hosts");
+    for (const struct cay_json *host = v->first; host && r == 0; host = host->next)
+        r = decode_headers(a, host->key, host, out, err);
+    return r;
+}
+
+/* Of [{"transform": [{"headers": {name: value}}]}]; nothing else is done to requests. */
+static int decode_rules(struct cay_arena *a, const struct cay_json *rules, const char *at,
+                        struct cay_network *out, struct cay_error *err)
+{
+    int r = 0;
+    if (rules->kind != CAY_JSON_ARRAY)
+        return cay_fail_field(err, at, "the rules of a domain must be a list");
+    for (const struct cay_json *rule = rules->first; rule && r == 0; rule = rule->next) {
+        const struct cay_json *all = cay_json_get(rule, "transform");
+        if (rule->kind != CAY_JSON_OBJECT || rule->count != 1 || !all ||
+            all->kind != CAY_JSON_ARRAY)
+            return cay_v1_refuse(rules, at, err);
+        for (const struct cay_json *one = all->first; one && r == 0; one = one->next) {
+            const struct cay_json *headers = cay_json_get(one, "headers");
+            if (one->kind != CAY_JSON_OBJECT || one->count != 1 || !headers)
+                return cay_v1_refuse(rules, at, err);
+            r = decode_headers(a, rules->key, headers, out, err);
+        }
+    }
+    return r;
+}
+
+/* A list, or {domain: [rule]}. */
 static int decode_domains(struct cay_arena *a, const struct cay_json *v, const char *field,
-                          struct cay_strs *out, struct cay_error *err)
+                          struct cay_network *out, struct cay_error *err)
 {
     size_t i = 0;
     if (!v || v->kind != CAY_JSON_OBJECT)
-        return decode_list(a, v, field, out, err);
+        return decode_list(a, v, field, &out->allow, err);
     int r = check_list(v, CAY_JSON_OBJECT, field, err);
     if (r < 0)
         return r;
-    *out = cay_strs_room(a, v->count);
-    for (const struct cay_json *item = v->first; item; item = item->next, i++) {
-        const char *at = cay_arena_printf(a, "%s[%zu]", field, i);
-        if (item->kind != CAY_JSON_ARRAY)
-            return cay_fail_field(err, at, "the rules of a domain must be a list");
-        r = cay_v1_refuse(item, at, err);
-        if (r < 0)
-            return r;
-        cay_strs_push(a, out, item->key);
+    out->allow = cay_strs_room(a, v->count);
+    for (const struct cay_json *item = v->first; item && r == 0; item = item->next, i++) {
+        r = decode_rules(a, item, cay_arena_printf(a, "%s[%zu]", field, i), out, err);
+        cay_strs_push(a, &out->allow, item->key);
     }
-    return 0;
+    return r;
 }
 
 static int decode_lists(struct cay_arena *a, const struct policy_body *body,
                         struct cay_network *out, struct cay_error *err)
 {
-    int r = decode_domains(a, body->allow, "networkPolicy.allow", &out->allow, err);
+    int r = decode_domains(a, body->allow, "networkPolicy.allow", out, err);
     if (r == 0)
         r = decode_list(a, body->deny, "networkPolicy.deny", &out->deny, err);
     if (r == 0)
@@ -100,6 +147,8 @@ static int decode_lists(struct cay_arena *a, const struct policy_body *body,
     if (r == 0)
         r = decode_list(a, body->subnets_deny, "networkPolicy.subnets.deny", &out->subnets_deny,
                         err);
+    if (r == 0)
+        r = decode_all_headers(a, body->headers, out, err);
     return r;
 }
 
@@ -107,7 +156,7 @@ static int decode_lists(struct cay_arena *a, const struct policy_body *body,
 static int check_mode(const struct cay_network *n, struct cay_error *err)
 {
     bool allows = n->allow.count > 0 || n->subnets_allow.count > 0;
-    bool denies = n->deny.count > 0 || n->subnets_deny.count > 0;
+    bool denies = n->deny.count > 0 || n->subnets_deny.count > 0 || n->new_headers.count > 0;
     if ((n->mode != CAY_NETWORK_LISTED && allows) || (n->mode == CAY_NETWORK_OFF && denies))
         return cay_fail_field(err, "networkPolicy.mode", "with mode %s these lists say nothing",
                               cay_network_mode_name(n->mode));
@@ -195,11 +244,39 @@ static void shape_list(struct cay_json_writer *w, const char *key, const struct 
     cay_jw_array_end(w);
 }
 
+static bool is_same_host(const struct cay_pair *one, const struct cay_pair *other)
+{
+    size_t len = strcspn(one->key, " ");
+    return strncmp(one->key, other->key, len + 1) == 0;
+}
+
+/* Their names: the values are nobody's to read. Sent back, they stay what they are. */
+static void shape_headers(struct cay_json_writer *w, const struct cay_pairs *all)
+{
+    cay_jw_object(w, "headers");
+    for (size_t i = 0; i < all->count; i++) {
+        char host[CAY_MAX_RULE + 1];
+        size_t len = strcspn(all->at[i].key, " "), k = 0;
+        while (!is_same_host(&all->at[k], &all->at[i]))
+            k++;
+        if (k < i || len >= sizeof host)
+            continue; /* told already */
+        memcpy(host, all->at[i].key, len);
+        host[len] = 0;
+        cay_jw_object(w, host);
+        for (; k < all->count; k++)
+            if (is_same_host(&all->at[i], &all->at[k]))
+                cay_jw_null(w, all->at[k].key + len + 1);
+        cay_jw_object_end(w);
+    }
+    cay_jw_object_end(w);
+}
+
 void cay_v1_shape_policy(struct cay_json_writer *w, const char *key, const struct cay_network *n)
 {
     bool subnets = n->subnets_allow.count > 0 || n->subnets_deny.count > 0;
     bool plain = n->mode == CAY_NETWORK_OPEN || n->mode == CAY_NETWORK_OFF;
-    if (plain && n->deny.count == 0 && !subnets) {
+    if (plain && n->deny.count == 0 && !subnets && n->headers.count == 0) {
         cay_jw_str(w, key, cay_network_mode_name(n->mode));
         return;
     }
@@ -215,6 +292,8 @@ void cay_v1_shape_policy(struct cay_json_writer *w, const char *key, const struc
         shape_list(w, "deny", &n->subnets_deny);
         cay_jw_object_end(w);
     }
+    if (n->headers.count > 0)
+        shape_headers(w, &n->headers);
     cay_jw_object_end(w);
 }
 

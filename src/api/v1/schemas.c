@@ -78,9 +78,11 @@ static const struct cay_schema schemas[] = {
     {"EgressLists", "allowlist [string]|null, denylist [string]|null"},
     {"Network", "sandboxId string, networkPolicy NetworkPolicy|string, generation integer, "
                 "wanted [Wanted]"},
-    {"Wanted", "name string|null, address string|null, port integer|null, "
-               "verdict 'allowed'|'guarded'|'denied'|'unlisted', failed boolean, count integer, "
-               "sentBytes integer, receivedBytes integer, firstAt time|null, lastAt time|null"},
+    {"Wanted",
+     "name string|null, address string|null, port integer|null, "
+     "verdict 'allowed'|'guarded'|'denied'|'unlisted'|'quota', failed boolean, count integer, "
+     "sentBytes integer, receivedBytes integer, injected integer, firstAt time|null, "
+     "lastAt time|null"},
     {"Proposal", "sandboxId string, networkPolicy NetworkPolicy, leftOut [Wanted]"},
     {"Spec", .fields = cay_v1_spec_fields},
     {"NetworkPolicy", .fields = cay_v1_policy_fields},

@@ -79,6 +79,7 @@ static void put_network(struct cay_json_writer *w, const struct cay_network *n)
     put_strs(w, "deny", &n->deny);
     put_strs(w, "subnets_allow", &n->subnets_allow);
     put_strs(w, "subnets_deny", &n->subnets_deny);
+    put_pairs(w, "headers", &n->headers);
     cay_jw_int(w, "generation", (int64_t)n->generation);
     cay_jw_object_end(w);
 }
@@ -310,6 +311,7 @@ static void read_network(struct cursor *c, struct cay_network *n)
     n->deny = pick_strs(&in, "deny");
     n->subnets_allow = pick_strs(&in, "subnets_allow");
     n->subnets_deny = pick_strs(&in, "subnets_deny");
+    n->headers = pick_pairs(&in, "headers");
     n->generation = (uint64_t)pick_int(&in, "generation", NULL);
 }
 
