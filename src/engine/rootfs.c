@@ -8,10 +8,10 @@
  *
  * All of it happens with root's rights, so nothing inside can undo it: the mounts belong to the
  * host's user namespace, and files that only root may touch are closed to root inside as well. */
+#include "base/beneath.h"
 #include "engine/plan.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,9 +43,8 @@ static int place(int mount_fd, int dir, const char *path, struct cay_error *err)
 /* A directory or file of the tree, without following any link. */
 static int open_plain(int root, const char *path, struct cay_error *err)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
+    int fd =
+        cay_open_beneath(root, path, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open /%s of the sandbox", path)
                   : fd;
 }

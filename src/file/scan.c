@@ -2,13 +2,12 @@
 /* What history asks: which files a tree has and what tells their versions apart (SCAN), and the
  * contents of some of them (FETCH). In no order, because whoever asks sorts; so a directory is read
  * once, however large. Repositories that a tenant has in there (.git) are his own. */
+#include "base/beneath.h"
 #include "file/file.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 struct scan {
     char path[CAY_MAX_PATH + 1];
@@ -122,11 +121,10 @@ enum cay_file_code cay_file_scan(const struct cay_file_request *rq, struct cay_f
 /* ---- FETCH ---- */
 
 /* No link on the way: what was seen by a walk is fetched as a walk would find it. */
-static int open_below(int top_fd, const char *path, uint64_t flags)
+static int open_below(int top_fd, const char *path, int flags)
 {
-    struct open_how how = {.flags = flags | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
-    return (int)syscall(SYS_openat2, top_fd, path, &how, sizeof how);
+    return cay_open_beneath(top_fd, path, flags,
+                            RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 }
 
 /* As much as there is now, whatever its size was before: it may be written to meanwhile. */

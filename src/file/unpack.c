@@ -3,13 +3,12 @@
  * touched: every name is resolved beneath it by the kernel, links that it made itself included.
  * What is there already is replaced; only directories stay. Not atomic: what was unpacked before a
  * failure stays. */
+#include "base/beneath.h"
 #include "file/file.h"
 #include "file/tar.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #define CLOSED_DIRS 4096 /* whose modes would keep ourselves out until the end */
 
@@ -31,11 +30,10 @@ struct unpack {
     size_t closed_count;
 };
 
-static int open_beneath(int top_fd, const char *path, uint64_t flags)
+static int open_dir(int top_fd, const char *path)
 {
-    struct open_how how = {.flags = flags | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, top_fd, path, &how, sizeof how);
+    return cay_open_beneath(top_fd, path, O_PATH | O_DIRECTORY,
+                            RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 }
 
 static enum cay_file_code refuse(struct unpack *u, const char *why)
@@ -92,21 +90,21 @@ static enum cay_file_code enter(struct unpack *u, const char *path, const char *
     if (u->dir_fd >= 0 && strcmp(dir, u->dir) == 0)
         return CAY_FILE_OK;
     cay_close_fd(&u->dir_fd);
-    u->dir_fd = open_beneath(u->top_fd, len ? dir : ".", O_PATH | O_DIRECTORY);
+    u->dir_fd = open_dir(u->top_fd, len ? dir : ".");
     for (size_t at = 0; u->dir_fd < 0 && errno == ENOENT && at < len;) {
         at += strcspn(dir + at, "/");
         dir[at] = 0;
         char *last = strrchr(dir, '/');
         if (last)
             *last = 0;
-        CAY_AUTO_FD int parent = open_beneath(u->top_fd, last ? dir : ".", O_PATH | O_DIRECTORY);
+        CAY_AUTO_FD int parent = open_dir(u->top_fd, last ? dir : ".");
         if (parent < 0 || (mkdirat(parent, last ? last + 1 : dir, 0777) < 0 && errno != EEXIST))
             return errno == EXDEV ? refuse(u, "a link leads out of the directory")
                                   : failed(u, errno);
         memcpy(dir, path, len);
         at++;
         if (at > len)
-            u->dir_fd = open_beneath(u->top_fd, dir, O_PATH | O_DIRECTORY);
+            u->dir_fd = open_dir(u->top_fd, dir);
         else
             errno = ENOENT;
     }
@@ -223,7 +221,7 @@ static enum cay_file_code make_hard_link(struct unpack *u, const char *name)
     char *slash = strrchr(target, '/');
     if (slash)
         *slash = 0;
-    CAY_AUTO_FD int from = open_beneath(u->top_fd, slash ? target : ".", O_PATH | O_DIRECTORY);
+    CAY_AUTO_FD int from = open_dir(u->top_fd, slash ? target : ".");
     if (from < 0)
         return refuse(u, "a hard link leads nowhere");
     const char *old = slash ? slash + 1 : target;
