@@ -304,8 +304,12 @@ int cay_core_image_export(struct cay_core *core, const struct cay_account *owner
     cay_str_copy(e->tag, sizeof e->tag, tag);
     (void)fcntl(out_fd, F_SETFL, O_NONBLOCK);
     (void)fcntl(end_fd, F_SETFL, O_NONBLOCK);
-    struct cay_task_spec spec = {
-        .kind = export_kind, .subject = name, .run = run_export, .drop = drop_export, .arg = e};
+    struct cay_task_spec spec = {.kind = export_kind,
+                                 .subject = name,
+                                 .most = CAY_JOB_EXPORTS,
+                                 .run = run_export,
+                                 .drop = drop_export,
+                                 .arg = e};
     r = cay_task_begin(core, owner, &spec, id, err);
     if (r == 0)
         *out = (struct cay_export_ends){cay_take_fd(&out_fd), cay_take_fd(&end_fd)};

@@ -217,6 +217,14 @@ static int too_many(struct cay_error *err)
     return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_JOBS", "too many jobs are under way");
 }
 
+static int count_kind(const struct cay_jobs *jobs, const char *kind)
+{
+    int count = 0;
+    for (const struct cay_task *t = jobs->first; t; t = t->next)
+        count += t->spec.kind == kind && !is_over(t);
+    return count;
+}
+
 /* The lock is held. */
 static int begin(struct cay_core *core, const struct cay_account *owner,
                  const struct cay_task_spec *spec, struct cay_task **out, struct cay_error *err)
@@ -224,7 +232,8 @@ static int begin(struct cay_core *core, const struct cay_account *owner,
     struct cay_jobs *jobs = &core->jobs;
     sweep(jobs);
     if (jobs->closing || jobs->count >= CAY_JOBS ||
-        jobs->busy >= CAY_JOBS_WAITING + CAY_JOB_THREADS)
+        jobs->busy >= CAY_JOBS_WAITING + CAY_JOB_THREADS ||
+        (spec->most && count_kind(jobs, spec->kind) >= spec->most))
         return too_many(err);
     int r = make_thread(core, err);
     if (r < 0)
@@ -243,6 +252,25 @@ static int begin(struct cay_core *core, const struct cay_account *owner,
     return 0;
 }
 
+/* In the place of one who gave it up, or at the end; false: too many want it. */
+static bool join(struct cay_task *t, const struct cay_account *owner)
+{
+    struct cay_strs *all = &t->accounts;
+    size_t i = 0;
+    if (wants(t, owner->id))
+        return true;
+    while (i < all->count && all->at[i])
+        i++;
+    if (i == CAY_JOB_ACCOUNTS)
+        return false;
+    const char *id = cay_arena_strdup(&t->arena, owner->id);
+    if (i < all->count)
+        all->at[i] = id;
+    else
+        cay_strs_push(&t->arena, all, id);
+    return true;
+}
+
 int cay_task_begin(struct cay_core *core, const struct cay_account *owner,
                    const struct cay_task_spec *spec, char id_out[CAY_ID_SIZE],
                    struct cay_error *err)
@@ -254,10 +282,8 @@ int cay_task_begin(struct cay_core *core, const struct cay_account *owner,
     bool joined = t != NULL;
     if (!t)
         r = begin(core, owner, spec, &t, err);
-    else if (!wants(t, owner->id) && t->accounts.count == CAY_JOB_ACCOUNTS)
+    else if (!join(t, owner))
         r = too_many(err);
-    else if (!wants(t, owner->id))
-        cay_strs_push(&t->arena, &t->accounts, cay_arena_strdup(&t->arena, owner->id));
     if (r == 0)
         memcpy(id_out, t->told.id, CAY_ID_SIZE);
     pthread_mutex_unlock(&jobs->lock);

@@ -31,6 +31,7 @@ struct cay_task_spec {
     const char *kind; /* static */
     const char *key;  /* with the kind: which two are the same; NULL: none are */
     const char *subject;
+    int most; /* of its kind under way at once; 0: as many as of all */
     int (*run)(struct cay_core *core, struct cay_task *task, void *arg, struct cay_error *err);
     void (*drop)(void *arg); /* frees it, when the job is over or did not begin; or NULL */
     void *arg;

@@ -80,11 +80,15 @@ TEST(a_job_tells_how_far_it_is)
     CHECK_STR("part", job.parts[1].step, "done");
     CHECK_EQ("one gives up", cay_core_job_cancel(f.core, &f.other, id, &f.a, &job, &err), 0);
     (void)look(&f, &f.other, id, CAY_ERR_NOT_FOUND);
+    for (int i = 0; i < 2 * CAY_JOB_ACCOUNTS; i++) {
+        CHECK_EQ("joins again", cay_task_begin(f.core, &f.other, &spec, twin, &err), 0);
+        CHECK_EQ("and goes", cay_core_job_cancel(f.core, &f.other, id, &f.a, &job, &err), 0);
+    }
     sem_post(&g.go);
     wait_for(&f, id);
     CHECK_EQ("it went on for the other", look(&f, &f.me, id, 0).state, CAY_JOB_SUCCEEDED);
     CHECK_EQ("ran once", g.runs, 1);
-    CHECK_EQ("what it had is gone, and what the second brought", g.drops, 2);
+    CHECK_EQ("what it had is gone, and what the others brought", g.drops, 2 + 2 * CAY_JOB_ACCOUNTS);
     fixture_close(&f);
 }
 
@@ -134,5 +138,22 @@ TEST(jobs_are_bounded_and_those_of_another_time_are_lost)
     memcpy(later.core->token_key, f.core->token_key, sizeof f.core->token_key);
     CHECK_EQ("lost", look(&later, &later.me, first, 0).state, CAY_JOB_LOST);
     fixture_close(&later);
+    fixture_close(&f);
+}
+
+TEST(jobs_of_one_kind_leave_room_for_others)
+{
+    struct fixture f;
+    struct gate g;
+    struct cay_error err = {0};
+    char id[CAY_ID_SIZE];
+    struct cay_task_spec slow = {.kind = "export", .most = 1, .run = run, .arg = &g};
+    struct cay_task_spec other = {.kind = "pull", .run = run, .arg = &g};
+    fixture_open(&f);
+    open_gate(&g);
+    CHECK_EQ("the first", cay_task_begin(f.core, &f.me, &slow, id, &err), 0);
+    CHECK_EQ("one more", cay_task_begin(f.core, &f.me, &slow, id, &err), CAY_ERR_UNAVAILABLE);
+    CHECK_STR("by name", err.name, "TOO_MANY_JOBS");
+    CHECK_EQ("of another kind", cay_task_begin(f.core, &f.me, &other, id, &err), 0);
     fixture_close(&f);
 }

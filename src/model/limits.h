@@ -208,6 +208,7 @@
 #define CAY_IMAGE_LAYERS 127                   /* in one manifest; what a sandbox takes is fewer */
 #define CAY_IMAGE_STRINGS 1024                 /* of each list in a config */
 #define CAY_IMAGE_JOBS 4                       /* children of the engine at work on images */
+#define CAY_IMAGE_EXPORTS 2                    /* of them that write what somebody reads */
 #define CAY_IMAGE_WAITING 64                   /* requests that wait for one */
 #define CAY_IMAGE_CALL_MS 120000               /* of one that moves no data */
 #define CAY_IMAGE_DATA_MS (30 * 60 * 1000LL)   /* of one that does */
@@ -216,11 +217,12 @@
 #define CAY_LAYER_DEPTH 256 /* directories in each other */
 #define CAY_LAYER_RATIO 100 /* unpacked to packed bytes, above the next */
 #define CAY_LAYER_RATIO_BYTES (1 * CAY_GIB)
-#define CAY_LAYER_WAY_BYTES (64 * CAY_MIB)   /* names of directories that are remembered */
-#define CAY_LAYER_MEMORY (512 * CAY_MIB)     /* of the child that unpacks */
-#define CAY_SHELF_FREE_BYTES (512 * CAY_MIB) /* left free on the image store's disk */
-#define CAY_SHELF_NAMES 10000                /* images in a list */
-#define CAY_ARCHIVE_MEMBERS 10000            /* of an archive with images */
+#define CAY_LAYER_WAY_BYTES (64 * CAY_MIB)    /* names that are remembered, in and out */
+#define CAY_LAYER_OPAQUE_BYTES (64 * CAY_MIB) /* and of those that hide what is below */
+#define CAY_LAYER_MEMORY (512 * CAY_MIB)      /* of the child that unpacks */
+#define CAY_SHELF_FREE_BYTES (512 * CAY_MIB)  /* left free on the image store's disk */
+#define CAY_SHELF_NAMES 10000                 /* images in a list */
+#define CAY_ARCHIVE_MEMBERS 10000             /* of an archive with images */
 #define CAY_ARCHIVE_BYTES (64 * CAY_GIB)
 
 /* registries */
@@ -245,6 +247,7 @@
 #define CAY_JOBS 256                       /* that are known; the oldest that ended go first */
 #define CAY_JOBS_WAITING 64                /* more is 503 */
 #define CAY_JOB_THREADS 8                  /* that run at once */
+#define CAY_JOB_EXPORTS 4                  /* of them that last as long as their readers like */
 #define CAY_JOB_ACCOUNTS 64                /* that want the same one */
 #define CAY_JOB_KEPT_MS (60 * 60 * 1000LL) /* after its end */
 #define CAY_JOB_LOOK_MS 200                /* between two events of one that runs */
