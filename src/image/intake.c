@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "image/intake.h"
+#include "model/limits.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
+
+#define LOOK_BYTES (16 * CAY_MIB) /* between two looks at the free space */
 
 static void begin_sum(struct cay_intake *in)
 {
@@ -25,15 +29,31 @@ void cay_intake_done(struct cay_intake *in)
 void cay_intake_restart(struct cay_intake *in)
 {
     (void)in->step(in->arg, -(int64_t)in->got); /* asked again with the next piece */
-    in->got = 0;
+    in->got = in->looked = 0;
     in->broken = NULL;
     if (in->text)
         in->text->len = 0;
     begin_sum(in);
 }
 
+/* Others live on that disk, who must not hear of ENOSPC because of us. */
+static bool has_room(struct cay_intake *in)
+{
+    struct statvfs st;
+    if (in->text || in->got < in->looked)
+        return true;
+    in->looked = in->got + LOOK_BYTES;
+    if (fstatvfs(in->fd, &st) < 0 || st.f_blocks == 0 || /* it has no bound of its own */
+        (uint64_t)st.f_bavail * st.f_frsize >= in->keep_free + LOOK_BYTES)
+        return true;
+    in->error = ENOSPC;
+    return false;
+}
+
 static bool put(struct cay_intake *in, const char *bytes, size_t len)
 {
+    if (!has_room(in))
+        return false;
     if (in->text)
         cay_buf_add(in->text, bytes, len);
     for (size_t at = 0; !in->text && at < len;) {

@@ -12,14 +12,15 @@ struct cay_intake {
     bool open;
     struct cay_buf *text;                  /* where it goes; NULL: */
     int fd;                                /* here, from the file's beginning */
+    uint64_t keep_free;                    /* bytes that others need on that disk */
     bool (*step)(void *arg, int64_t more); /* as struct cay_registry_watch */
     void *arg;
     /* Ours: */
     EVP_MD_CTX *sum;
-    uint64_t got;
-    bool fresh;         /* an answer begins */
-    const char *broken; /* why it was ended; NULL: not by its own fault */
-    int error;          /* of the file */
+    uint64_t got, looked; /* so far the disk was seen to have room */
+    bool fresh;           /* an answer begins */
+    const char *broken;   /* why it was ended; NULL: not by its own fault */
+    int error;            /* of the file */
 };
 
 void cay_intake_init(struct cay_intake *in); /* the caller's members are set */

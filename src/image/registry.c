@@ -430,6 +430,6 @@ int cay_registry_text(struct cay_registry_link *l, const struct cay_descriptor *
 int cay_registry_blob(struct cay_registry_link *l, const struct cay_descriptor *d, int fd,
                       struct cay_error *err)
 {
-    CAY_AUTO_INTAKE struct cay_intake in = {.fd = fd};
+    CAY_AUTO_INTAKE struct cay_intake in = {.fd = fd, .keep_free = CAY_SHELF_FREE_BYTES};
     return get_blob(l, d, &in, CAY_REGISTRY_BLOB_MS, err);
 }

@@ -314,6 +314,8 @@ int cay_web_get(struct cay_web *f, const struct cay_web_request *rq, struct cay_
     *out = (struct cay_web_answer){.length = -1};
     for (int i = 0; i <= CAY_REGISTRY_REDIRECTS; i++) {
         int r = once(&t, secret, &next, err);
+        if (!secret)
+            out->challenge[0] = 0; /* who gets no secret is not asked where to bring it */
         if (r < 0 || !next)
             return r;
         secret = secret && same_host(&t, t.url, next);

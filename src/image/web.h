@@ -3,7 +3,8 @@
  *
  * Only http and https; plain http only where the operator allows it. The address is judged where it
  * is dialled, so neither a name that changes its mind nor a redirect leads to a private one, unless
- * the operator named that host. Redirects are few, and a secret never goes to another host. */
+ * the operator named that host. Redirects are few, and a secret never goes to another host, nor is
+ * another host heard about where it should go. */
 #pragma once
 #include "image/hosts.h"
 #include <stdint.h>

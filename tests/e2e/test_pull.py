@@ -234,7 +234,8 @@ def test_private_addresses_are_refused(start, registry, pushed):
 
 def test_redirects(start, registry, pushed):
     """Blobs may lie elsewhere; a secret does not go there; a loop ends."""
-    tokens, between, elsewhere = Tokens("robot", "pw"), Between(registry.port), Between(registry.port)
+    tokens, thief = Tokens("robot", "pw"), Tokens("robot", "pw")
+    between, elsewhere = Between(registry.port), Between(registry.port)
     name = pushed.replace(registry.host, between.host)
 
     def rule(path, handler):
@@ -248,15 +249,19 @@ def test_redirects(start, registry, pushed):
     auth = os.path.join(os.path.dirname(str(registry.dir)), f"auth-{os.getpid()}.json")
     with open(auth, "w") as file:
         json.dump({"auths": {between.host: {"username": "robot", "password": "pw"}}}, file)
-    server = start("--registry-insecure", f"{between.host},{elsewhere.host},{tokens.host}", "--registry-auth", auth)
+    server = start("--registry-insecure", f"{between.host},{elsewhere.host},{tokens.host},{thief.host}", "--registry-auth", auth)
     os.unlink(auth)
     client = server.client()
+    elsewhere.rule = thief.guard  # where blobs lie one cannot say who gets the registry's password
+    assert pull(client, name)["error"]["code"] == "REGISTRY_DENIED"
+    assert elsewhere.blobs() and thief.asked == []
+    elsewhere.rule = None
     assert pull(client, name)["status"] == "succeeded"
     assert elsewhere.blobs() and not any("Authorization" in headers for _, _, headers in elsewhere.seen)
     between.rule = lambda path, handler: not handler.answer(302, b"", {"Location": path + "x"})
     job = pull(client, name.replace(":1", ":2"))
     assert job["error"]["code"] == "TOO_MANY_REDIRECTS", job
-    for one in (tokens, between, elsewhere):
+    for one in (tokens, thief, between, elsewhere):
         one.close()
 
 
