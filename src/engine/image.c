@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/image.h"
+#include "base/beneath.h"
 #include "base/buf.h"
 #include "base/id.h"
 #include "base/path.h"
+#include "engine/dispatcher.h"
 #include "engine/trust.h"
 #include "model/limits.h"
 #include "model/network.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #define BUNDLE "etc/ssl/certs/ca-certificates.crt"
 /* Node begins 30 ms later when it has to read a whole bundle: it gets what others lack. */
@@ -128,13 +128,6 @@ const char *cay_image_ref_name(struct cay_arena *a, const char *name)
 
 /* ---- the fitting layer ---- */
 
-static int open_in(int root, const char *path, int flags)
-{
-    struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC),
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, root, path, &how, sizeof how);
-}
-
 /* The file as the image has it: from the topmost layer that has one. Hostile content is only
  * copied; a link in it cannot lead out of the layer. */
 static const char *read_from_layers(int images_fd, const struct cay_image *image, const char *path,
@@ -146,7 +139,9 @@ static const char *read_from_layers(int images_fd, const struct cay_image *image
         snprintf(name, sizeof name, "layers/%s", image->layers.at[i]);
         CAY_AUTO_FD int root =
             openat(images_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        CAY_AUTO_FD int fd = root < 0 ? -1 : open_in(root, path, O_RDONLY | O_NONBLOCK);
+        CAY_AUTO_FD int fd = root < 0 ? -1
+                                      : cay_open_beneath(root, path, O_RDONLY | O_NONBLOCK,
+                                                         RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
         if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (size_t)st.st_size > max)
             continue;
         char *text = cay_arena_alloc(a, (size_t)st.st_size + 1);
@@ -263,9 +258,11 @@ int cay_image_fit(int images_fd, const struct cay_trust *trust, struct cay_arena
     int r = cay_path_open_dir(images_fd, temp, 0755, &dir, err);
     if (r == 0)
         r = fill_fit(dir, images_fd, image, trust, a, err);
-    if (r == 0 && renameat(images_fd, temp, images_fd, path) < 0 && errno != ENOTEMPTY &&
-        errno != EEXIST)
+    if (r == 0 && renameat(images_fd, temp, images_fd, path) == 0)
+        return 0;
+    if (r == 0 && errno != ENOTEMPTY && errno != EEXIST)
         r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot place a fitting layer");
+    cay_trash_remove(images_fd, temp);
     return r;
 }
 

@@ -3,6 +3,10 @@
 #include "base/buf.h"
 #include "engine/image.h"
 #include "tests/test.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 static const struct {
     const char *name;
@@ -64,4 +68,41 @@ TEST(image_has_a_layer_once)
     CHECK_EQ("three are left", image.layers.count, 3);
     CHECK_STR("the upper one", image.layers.at[0], "aa");
     CHECK_STR("the lowest", image.layers.at[2], "cc");
+}
+
+static int count_in(int dir, const char *name)
+{
+    int count = 0, fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; list && (e = readdir(list));)
+        count += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    if (list)
+        closedir(list);
+    return count;
+}
+
+/* As on a disk that is full: no file may have a byte. */
+TEST(image_fit_is_whole_or_not_there)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char nobody[] = "";
+    const struct cay_trust none = {.text = nobody, .mark = "0"};
+    struct cay_image image;
+    struct cay_error err = {0};
+    struct rlimit before, full;
+    CHECK_EQ("parsed", cay_image_parse(&a, "layers=aa\n", &image, &err), 0);
+    struct cay_image again = image;
+    void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+    (void)getrlimit(RLIMIT_FSIZE, &before);
+    full = before;
+    full.rlim_cur = 0;
+    (void)setrlimit(RLIMIT_FSIZE, &full);
+    int r = cay_image_fit(dir, &none, &a, &image, &err);
+    (void)setrlimit(RLIMIT_FSIZE, &before);
+    (void)signal(SIGXFSZ, old);
+    CHECK("it fails", r < 0);
+    CHECK_EQ("and leaves nothing", count_in(dir, "fits"), 0);
+    CHECK_EQ("then there is room", cay_image_fit(dir, &none, &a, &again, &err), 0);
+    CHECK_EQ("one is there", count_in(dir, "fits"), 1);
 }

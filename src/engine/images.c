@@ -166,20 +166,36 @@ static void start(struct cay_dispatcher *d, struct cay_image_job *job)
         cay_close_fd(&job->fds[i]); /* the child's alone: a reader must see its end */
 }
 
+/* How many may be at work before this one begins: an export lasts as long as its reader likes, a
+ * layer as long as it is large, and those that move no data wait for neither. */
+static bool has_room(const struct cay_dispatcher *d, uint32_t op)
+{
+    int all = 0, data = 0, exports = 0;
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
+        const struct cay_image_job *job = &d->image_jobs[i];
+        bool busy = job->used && job->pid > 0, out = job->op == CAY_ENGINE_IMAGE_EXPORT;
+        all += busy;
+        data += busy && (out || job->op == CAY_ENGINE_IMAGE_LAYER);
+        exports += busy && out;
+    }
+    if (op == CAY_ENGINE_IMAGE_EXPORT && exports >= CAY_IMAGE_EXPORTS)
+        return false;
+    bool moves = op == CAY_ENGINE_IMAGE_EXPORT || op == CAY_ENGINE_IMAGE_LAYER;
+    return all < CAY_IMAGE_JOBS && (!moves || data < CAY_IMAGE_JOBS - 1);
+}
+
 /* The longest waiting one that may begin. */
 static struct cay_image_job *next_job(struct cay_dispatcher *d)
 {
     struct cay_image_job *best = NULL;
-    int busy = 0;
     for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
         struct cay_image_job *job = &d->image_jobs[i];
-        bool waits =
-            job->used && job->pid == 0 && (job->op != CAY_ENGINE_IMAGE_LAYER || d->berth_count > 0);
-        busy += job->used && job->pid > 0;
+        bool waits = job->used && job->pid == 0 && has_room(d, job->op) &&
+                     (job->op != CAY_ENGINE_IMAGE_LAYER || d->berth_count > 0);
         if (waits && (!best || job->turn < best->turn))
             best = job;
     }
-    return busy < CAY_IMAGE_JOBS ? best : NULL;
+    return best;
 }
 
 void cay_images_pump(struct cay_dispatcher *d)
@@ -294,12 +310,14 @@ bool cay_images_child_died(struct cay_dispatcher *d, pid_t pid)
             continue;
         if (job->used)
             cay_images_ready(d, job); /* its last word may still be there */
+        job->pid = 0;                 /* before its place is another's */
         if (job->used) {
+            bool swept = job->op == SWEEP;
             cay_fail(&err, CAY_ERR_PROVIDER, "the process that worked on an image died");
             finish(d, job, &err, NULL, 0, -1);
-            cay_images_sweep(d); /* it could not clear away what it had begun */
+            if (!swept)              /* one that dies of it would die again */
+                cay_images_sweep(d); /* it could not clear away what it had begun */
         }
-        job->pid = 0;
         cay_images_pump(d);
         return true;
     }

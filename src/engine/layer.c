@@ -8,6 +8,7 @@
  * A crash leaves a directory in tmp/ that nobody holds the lock of, and the next engine removes
  * it. */
 #include "engine/layer.h"
+#include "base/beneath.h"
 #include "base/crash.h"
 #include "base/id.h"
 #include "base/path.h"
@@ -19,7 +20,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,14 +27,12 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
 #define TEMP_PREFIX "layer-"
 #define LOCK_PREFIX "lock-"
 #define TREE "tree"
-#define OPAQUE_MAX (64 * CAY_MIB)
 
 /* What the inner one has open. */
 enum { RESULT_FD, BLOB_FD, OPAQUE_FD, PROGRESS_FD, INNER_FDS };
@@ -168,17 +166,17 @@ static int verify(const struct verdict *v, const struct cay_engine_layer *layer,
 /* Paths come from the inner one and may be anything: each is looked up without following a link. */
 static int mark_opaque(int tree, int opaque_fd, struct cay_error *err)
 {
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
     struct stat st;
-    if (fstat(opaque_fd, &st) < 0 || st.st_size > OPAQUE_MAX)
+    if (fstat(opaque_fd, &st) < 0 || st.st_size > CAY_LAYER_OPAQUE_BYTES)
         return cay_fail_as(err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
                            "the layer has too many opaque directories");
     CAY_AUTO_FREE char *text = calloc(1, (size_t)st.st_size + 1);
     if (!text || pread(opaque_fd, text, (size_t)st.st_size, 0) != st.st_size)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the opaque directories");
     for (char *at = text; at < text + st.st_size; at += strlen(at) + 1) {
-        CAY_AUTO_FD int fd = (int)syscall(SYS_openat2, tree, *at ? at : ".", &how, sizeof how);
+        CAY_AUTO_FD int fd =
+            cay_open_beneath(tree, *at ? at : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
         if (fd < 0)
             return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER",
                                "an opaque directory is none: %.100s", at);
@@ -316,8 +314,10 @@ void cay_layer_sweep(int images_fd)
         bool lock = strncmp(entry->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0;
         if (!temp && !lock)
             continue;
+        struct stat st;
         CAY_AUTO_FD int at = openat(fd, entry->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-        if (at < 0 || flock(at, LOCK_EX | LOCK_NB) < 0)
+        /* One that was removed meanwhile may have made room for another of that name. */
+        if (at < 0 || flock(at, LOCK_EX | LOCK_NB) < 0 || fstat(at, &st) < 0 || st.st_nlink == 0)
             continue;
         if (temp)
             cay_trash_remove(fd, entry->d_name);

@@ -25,7 +25,7 @@ struct packing {
     struct cay_tar_entry entry; /* its path is where we are */
     struct cay_buf head;
     struct seen *seen; /* a table that is hashed by number; zeroed places are free */
-    size_t seen_count, seen_size;
+    size_t seen_count, seen_size, seen_bytes;
     char *buffer;
     struct cay_error *err;
 };
@@ -42,6 +42,13 @@ static void done(struct packing *p)
 static int failed(struct packing *p)
 {
     return cay_fail_errno(p->err, CAY_ERR_PROVIDER, "cannot pack %.100s", p->entry.path);
+}
+
+/* A tree may have been made to be too much for us. */
+static int too_many(struct packing *p, const char *why)
+{
+    return cay_fail_as(p->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE", "%s: %.100s", why,
+                       p->entry.path);
 }
 
 static int put(struct packing *p, const void *data, size_t len)
@@ -94,6 +101,7 @@ static const char *earlier(struct packing *p, ino_t ino)
     if (!s->path)
         abort();
     p->seen_count++;
+    p->seen_bytes += strlen(s->path) + 1;
     return NULL;
 }
 
@@ -120,6 +128,8 @@ static int put_data(struct packing *p, int dir, const char *name)
 static int put_file(struct packing *p, int dir, const char *name, const struct stat *st)
 {
     const char *first = st->st_nlink > 1 ? earlier(p, st->st_ino) : NULL;
+    if (p->seen_bytes > (size_t)CAY_LAYER_WAY_BYTES)
+        return too_many(p, "too many files have several names");
     if (first) {
         p->entry.type = CAY_TAR_HARD_LINK;
         cay_str_copy(p->entry.link, sizeof p->entry.link, first);
@@ -212,16 +222,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in a directory, sorted; NULL with errno. */
-static char **read_names(int dir, size_t *count_out)
+/* The names in a directory, sorted, as far as they are no more than may be remembered. */
+static char **read_names(int dir, size_t *count_out, size_t *bytes_out)
 {
-    size_t count = 0, room = 0;
+    size_t count = 0, room = 0, bytes = 0;
     char **names = calloc(1, sizeof *names);
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; d && bytes <= (size_t)CAY_LAYER_WAY_BYTES && (e = readdir(d));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
+        bytes += strlen(e->d_name) + 1;
         if (count == room) {
             room = room ? 2 * room : 64;
             names = realloc(names, room * sizeof *names);
@@ -235,14 +246,15 @@ static char **read_names(int dir, size_t *count_out)
         abort();
     qsort(names, count, sizeof *names, by_name);
     *count_out = count;
+    *bytes_out = bytes;
     return names;
 }
 
 static int pack_dir(struct packing *p, int dir, size_t at, unsigned depth)
 {
-    size_t count;
-    int r = 0;
-    char **names = read_names(dir, &count);
+    size_t count, bytes;
+    char **names = read_names(dir, &count, &bytes);
+    int r = bytes > (size_t)CAY_LAYER_WAY_BYTES ? too_many(p, "a directory has too many names") : 0;
     for (size_t i = 0; i < count; i++) {
         size_t len = strlen(names[i]);
         if (r == 0 && at + len > CAY_MAX_PATH)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/unpack.h"
+#include "base/beneath.h"
 #include "base/buf.h"
 #include "file/tar.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
@@ -32,7 +31,7 @@ struct unpacking {
     struct cay_buf dirs;   /* mtime and path of each, for the end */
     struct cay_buf xattrs; /* of the entry that comes: name, NUL, length, value */
     unsigned xattr_count;
-    uint64_t looked;
+    uint64_t looked, opaque_bytes;
     char *buffer;
     struct cay_unpack_counts counts;
     struct cay_error *err;
@@ -82,9 +81,8 @@ static int clean(struct unpacking *u, const char *path, char out[CAY_MAX_PATH + 
 /* Links in it are followed as the sandbox would, with this tree as the root. */
 static int open_dir(const struct unpacking *u, const char *path)
 {
-    struct open_how how = {.flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    return (int)syscall(SYS_openat2, u->root, *path ? path : ".", &how, sizeof how);
+    return cay_open_beneath(u->root, *path ? path : ".", O_RDONLY | O_DIRECTORY,
+                            RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
 }
 
 static void forget_parent(struct unpacking *u)
@@ -103,6 +101,10 @@ static int add_entry(struct unpacking *u)
 static int note_opaque(struct unpacking *u, const char *dir, size_t len)
 {
     char path[CAY_MAX_PATH + 1];
+    u->opaque_bytes += len + 1;
+    if (u->opaque_bytes > (uint64_t)CAY_LAYER_OPAQUE_BYTES) /* they are held in memory */
+        return cay_fail_as(u->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
+                           "the layer has too many opaque directories");
     memcpy(path, dir, len);
     path[len] = 0;
     return write(u->opaque_fd, path, len + 1) == (ssize_t)len + 1 ? 0 : failed(u, path);

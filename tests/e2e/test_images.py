@@ -270,6 +270,16 @@ def test_a_bomb_by_count(engine, store):
     assert store.leftovers() == []
 
 
+def test_a_bomb_of_opaque_directories(engine, store):
+    """What is told of them is held in memory: it ends before the rest is even looked at."""
+    name = "/".join(["d" * 250] * 16)
+    info, _ = entry(f"{name}/.wh..wh..opq")
+    layer = Layer(info.tobuf(tarfile.PAX_FORMAT) * 17000 + b"no tar any more" * 100)
+    error = refused(engine, layer)
+    assert error.name == "LAYER_TOO_LARGE" and "opaque" in error.msg
+    assert store.leftovers() == []
+
+
 def test_sparse_terabytes(engine, store):
     pax = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "huge", "GNU.sparse.realsize": str(1 << 42)}
     assert refused(engine, Layer(tar(entry("huge", b"1\n0\n0\n".ljust(512, b"\0"), pax_headers=pax)))).name == "BAD_LAYER"
@@ -415,6 +425,8 @@ def test_a_kill_in_the_middle_leaves_no_half_layer(store, who):
 
 def test_a_client_that_goes_ends_the_work(server, store):
     layer = big("gone")
+    open_files = f"/proc/{server.pid('engine')}/fd"
+    before = len(os.listdir(open_files))
     engine = Engine(server)
     file = open(os.path.join(store.path, "blob"), "wb+")
     file.write(layer.packed)
@@ -428,3 +440,27 @@ def test_a_client_that_goes_ends_the_work(server, store):
     other = Engine(server)
     assert not other.has(layer.diff_id)
     other.close()
+    until(lambda: len(os.listdir(open_files)) <= before, "the engine has closed all that it had of it")
+
+
+def test_readers_that_do_not_read_hold_up_nobody(server, store, tmp_path):
+    """Of exports only a few run at once, and what moves no data does not wait for them."""
+    layer = Layer(tar(entry("noise", os.urandom(1 << 20))))
+    first = Engine(server)
+    layer.send(first)
+    first.put("slow:1", store.text(layer.diff_id))
+    readers, pipes = [], [os.pipe() for _ in range(6)]
+    for _, to in pipes:
+        reader = Engine(server)
+        reader.send("image_export", fds=[to], image="slow:1")
+        readers.append(reader)
+    assert "slow:1" in first.images("slow:1")
+    other = Layer(tar(entry("beside", b"x")))
+    assert other.send(first).found == 0, "and there is room for a layer"
+    assert not any(reader.has_answer() for reader in readers)
+    for reader, (out, to) in zip(readers, pipes):
+        reader.close()
+        os.close(out)
+        os.close(to)
+    first.ask("image_remove", image="slow:1")
+    first.close()
