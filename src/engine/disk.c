@@ -284,6 +284,13 @@ bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out
 
 /* ---- what is left over ---- */
 
+static bool is_gone(const struct cay_disk *d, uint64_t subvolume)
+{
+    struct btrfs_ioctl_ino_lookup_args root = {.treeid = subvolume,
+                                               .objectid = BTRFS_FIRST_FREE_OBJECTID};
+    return ioctl(d->fd, BTRFS_IOC_INO_LOOKUP, &root) < 0 && errno == ENOENT;
+}
+
 void cay_disk_sweep(const struct cay_disk *d)
 {
     struct btrfs_ioctl_search_args args = {
@@ -296,6 +303,7 @@ void cay_disk_sweep(const struct cay_disk *d)
                 .nr_items = 4096}};
     while (d->fd >= 0 && ioctl(d->fd, BTRFS_IOC_TREE_SEARCH, &args) == 0 && args.key.nr_items > 0) {
         const char *at = args.buf;
+        bool settled = false;
         struct btrfs_ioctl_search_header h = {0};
         for (uint32_t i = 0; i < args.key.nr_items; i++, at += sizeof h + h.len) {
             struct btrfs_qgroup_info_item info = {0};
@@ -306,9 +314,14 @@ void cay_disk_sweep(const struct cay_disk *d)
             if (info.rfer)
                 continue;
             struct btrfs_ioctl_qgroup_create_args gone = {.create = 0, .qgroupid = h.offset};
-            struct btrfs_ioctl_ino_lookup_args root = {.treeid = h.offset,
-                                                       .objectid = BTRFS_FIRST_FREE_OBJECTID};
-            if (ioctl(d->fd, BTRFS_IOC_INO_LOOKUP, &root) < 0 && errno == ENOENT)
+            if (!is_gone(d, h.offset))
+                continue;
+            /* Or it is just being made, and would be left without its limit: the group comes first,
+             * in the same transaction, whose end is waited for. */
+            if (!settled)
+                (void)ioctl(d->fd, BTRFS_IOC_SYNC); /* where it fails nothing is written any more */
+            settled = true;
+            if (is_gone(d, h.offset))
                 (void)ioctl(d->fd, BTRFS_IOC_QGROUP_CREATE, &gone); /* still counted: next time */
         }
         args.key.min_offset = h.offset + 1;

@@ -37,6 +37,20 @@ static int tell_trash(const struct cay_engine *e, const char *name, struct cay_e
     return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write to the trash") : 0;
 }
 
+/* A tree with rubbish in it gets its name. It is told before, for the case of a crash; and again,
+ * because who looked in between found no such tree and thought that there was nothing to do. */
+static int name_tree(const struct cay_engine *e, const char *from, const char *to)
+{
+    char old[NAME_SIZE];
+    struct cay_error ignored; /* told once already */
+    snprintf(old, sizeof old, "%s/" CAY_TREE_OLD, to);
+    if (renameat2(e->files_fd, from, e->files_fd, to, RENAME_NOREPLACE) < 0)
+        return -1;
+    if (faccessat(e->files_fd, old, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        (void)tell_trash(e, to, &ignored);
+    return 0;
+}
+
 /* Whatever it is, it is in `old` afterwards. Not there is fine. */
 static int throw_away(int dir, const char *name, struct cay_error *err)
 {
@@ -204,8 +218,7 @@ static int finish_copy(const struct cay_engine *e, const char *from, const char 
     if (r < 0)
         return r;
     cay_engine_crash("copy-filled", id);
-    if (renameat2(e->files_fd, name, e->files_fd, id, RENAME_NOREPLACE) < 0 ||
-        (disk_bytes == 0 && syncfs(dir) < 0))
+    if (name_tree(e, name, id) < 0 || (disk_bytes == 0 && syncfs(dir) < 0))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot finish a copy");
     cay_engine_crash("copy-named", id);
     return 0;
@@ -296,7 +309,7 @@ int cay_tree_attach(const struct cay_engine *e, const char *volume, const char *
                            (unsigned long long)disk_bytes);
     if (has(dir, CAY_TREE_OLD))
         r = tell_trash(e, id, err);
-    if (r == 0 && renameat2(e->files_fd, volume, e->files_fd, id, RENAME_NOREPLACE) < 0)
+    if (r == 0 && name_tree(e, volume, id) < 0)
         r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot attach %s", volume);
     if (r == 0)
         cay_engine_crash("attach-named", id);
@@ -382,7 +395,7 @@ static int keep(const struct cay_engine *e, int dir, const char *id, const char 
     if (r < 0)
         return r;
     cay_engine_crash("keep-stripped", id);
-    if (renameat2(e->files_fd, id, e->files_fd, volume, RENAME_NOREPLACE) < 0 || syncfs(dir) < 0)
+    if (name_tree(e, id, volume) < 0 || syncfs(dir) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep %s as %s", id, volume);
     cay_engine_crash("keep-named", id);
     return 0;

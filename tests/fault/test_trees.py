@@ -74,6 +74,14 @@ def crash(server, point, act):
     return True
 
 
+def rubbish(server, name):
+    """What is to be removed from a tree that stays; one that has just got another name has none."""
+    try:
+        return os.listdir(files(server, name, "old"))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def settled(server):
     """Nothing half-made: only whole trees that somebody knows, and no rubbish in them."""
     client = server.client()
@@ -83,8 +91,7 @@ def settled(server):
     known |= {v["id"] for v in client.get("/volumes").json()["volumes"] if not v["inUse"]}
     client.close()
     names = set(os.listdir(files(server)))
-    return names == known and len(rows) == len(server.inits()) and \
-        not any(os.path.isdir(files(server, n, "old")) and os.listdir(files(server, n, "old")) for n in names) and \
+    return names == known and len(rows) == len(server.inits()) and not any(rubbish(server, n) for n in names) and \
         not os.listdir(os.path.join(server.data, "engine", "trash"))
 
 
