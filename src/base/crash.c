@@ -41,6 +41,8 @@ const char *const cay_crash_points[] = {
     NULL,
 };
 
+#define FOLLOW_S 10
+
 static const char *armed;
 static pid_t victim;
 
@@ -56,5 +58,8 @@ void cay_crash_point(const char *name)
         return;
     if (kill(victim, SIGKILL) < 0)
         _exit(CAY_CRASH_STATUS); /* without root's rights: the supervisor does it for us */
+    /* The kernel takes all of us with it, in one moment. Who went by himself could be missed by
+     * the others while they live. */
+    (void)sleep(FOLLOW_S);
     (void)kill(getpid(), SIGKILL);
 }

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What /proc tells of the host and its processes."""
+import errno
 import os
 import re
 from pathlib import Path
 
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 HAS_QUOTAS = KERNEL >= (6, 7)  # btrfs' simple ones
+# Who is just ending has no namespaces any more: its mountinfo is EINVAL.
+GONE = (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM, errno.EINVAL)
 
 
 def pids():
@@ -16,7 +19,9 @@ def text(pid, name):
     """A file of a process, or nothing when the process has gone meanwhile."""
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes().decode(errors="replace")
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
+    except OSError as e:
+        if e.errno not in GONE:
+            raise
         return ""
 
 
