@@ -15,11 +15,13 @@
 int cay_trust_read(const char *path, struct cay_trust *out, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error none; /* of a host that has none it is no error */
     struct cay_sha256 sum;
     uint8_t hash[32];
     char *text = NULL;
     size_t len = 0;
-    int r = cay_path_read(AT_FDCWD, path ? path : HOSTS_OWN, CAY_MAX_TRUST, &a, &text, &len, err);
+    int r = cay_path_read(AT_FDCWD, path ? path : HOSTS_OWN, CAY_MAX_TRUST, &a, &text, &len,
+                          path ? err : &none);
     if (r < 0 && path)
         return cay_wrap(err, "cannot read the authorities in %s", path);
     if (r == 0 && path && !strstr(text, BEGIN))
