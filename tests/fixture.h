@@ -79,5 +79,5 @@ static inline int fixture_exec(struct fixture *f, const char *id, const char *wo
     cay_strs_push(&f->a, &spec.argv, word);
     if (arg)
         cay_strs_push(&f->a, &spec.argv, arg);
-    return cay_core_exec(f->core, &f->me, id, &spec, &f->a, out, err);
+    return cay_core_exec(f->core, &f->me, id, &spec, &f->a, out, NULL, err);
 }

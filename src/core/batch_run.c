@@ -80,7 +80,7 @@ static void tell_error(struct cay_batch *b, size_t index, const struct cay_error
 /* With a key an item has one too: if the batch is sent again after it was cut, what ran in
  * sandboxes that are still there is not run twice. */
 static int exec_item(struct cay_batch *b, const struct cay_batch_event *e, struct cay_arena *a,
-                     struct cay_execution *out, struct cay_error *err)
+                     struct cay_execution *out, int *fd_out, struct cay_error *err)
 {
     struct cay_exec_spec spec = b->spec.commands[e->command].spec;
     struct cay_once once;
@@ -89,7 +89,7 @@ static int exec_item(struct cay_batch *b, const struct cay_batch_event *e, struc
         once.key = cay_arena_printf(a, "%s/%zu", b->id, e->index);
         spec.once = &once;
     }
-    return cay_core_exec(b->core, &b->owner, e->sandbox_id, &spec, a, out, err);
+    return cay_core_exec(b->core, &b->owner, e->sandbox_id, &spec, a, out, fd_out, err);
 }
 
 /* True when it runs: then the slot is not the caller's any more. */
@@ -105,9 +105,7 @@ static bool begin_item(struct cay_batch_slot *slot, size_t index)
         tell_error(b, index, b->made[e.sandbox].err);
         return false;
     }
-    int r = exec_item(b, &e, &a, &ex, &err);
-    if (r == 0)
-        r = cay_core_open_log(b->core, &b->owner, ex.sandbox_id, ex.id, &fd, &err);
+    int r = exec_item(b, &e, &a, &ex, &fd, &err);
     if (r < 0) {
         tell_error(b, index, &err);
         return false;

@@ -40,7 +40,8 @@ static int complete(struct cay_core *core, const struct cay_sandbox *sb, const c
 /* The execution's id is held until the provider runs it: whoever sees its log meanwhile must not
  * take it for lost. */
 static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
-                 const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_error *err)
+                 const struct cay_exec_spec *spec, struct cay_arena *a, int *fd_out,
+                 struct cay_error *err)
 {
     CAY_AUTO_FD int log_fd = -1;
     CAY_AUTO_HOLD struct cay_hold hold = {0};
@@ -61,6 +62,8 @@ static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char
     }
     cay_metric_add(&cay_core_begun, 1);
     cay_core_took(CAY_TOOK_EXEC, began_us);
+    if (fd_out)
+        *fd_out = cay_take_fd(&log_fd);
     return 0;
 }
 
@@ -72,7 +75,7 @@ int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay
     if (!cay_spec_has_start(&sb->spec))
         return 0;
     cay_id_execution(exec_id);
-    int r = begin(core, sb, exec_id, &spec, &a, err);
+    int r = begin(core, sb, exec_id, &spec, &a, NULL, err);
     if (r == 0)
         cay_str_copy(sb->start_exec, sizeof sb->start_exec, exec_id);
     return r;
@@ -81,7 +84,7 @@ int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay
 /* What an earlier request with the same key began, if there was one. */
 static int find_first(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                       const struct cay_once *once, struct cay_arena *a, struct cay_execution *out,
-                      bool *found, struct cay_error *err)
+                      bool *found, int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = -1;
     int r = cay_log_open(core->logs_fd, sb->id, exec_id, &fd, err);
@@ -90,7 +93,11 @@ static int find_first(struct cay_core *core, const struct cay_sandbox *sb, const
     *found = true;
     if (r == 0)
         r = cay_core_summary(core, sb, exec_id, fd, a, out, err);
-    return r < 0 ? r : cay_once_same(once, out->fingerprint, err);
+    if (r == 0)
+        r = cay_once_same(once, out->fingerprint, err);
+    if (r == 0 && fd_out)
+        *fd_out = cay_take_fd(&fd);
+    return r;
 }
 
 int cay_core_check_exec(const struct cay_exec_spec *spec, struct cay_error *err)
@@ -101,7 +108,7 @@ int cay_core_check_exec(const struct cay_exec_spec *spec, struct cay_error *err)
 
 int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_execution *out,
-                  struct cay_error *err)
+                  int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_HOLD struct cay_hold turn = {0};
     struct cay_sandbox sb;
@@ -115,7 +122,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
         cay_once_execution(core, sb.id, spec->once, exec_id);
         r = cay_hold_wait(&core->holds, exec_id, &turn, err);
         if (r == 0)
-            r = find_first(core, &sb, exec_id, spec->once, a, out, &found, err);
+            r = find_first(core, &sb, exec_id, spec->once, a, out, &found, fd_out, err);
     }
     if (r == 0 && !found)
         r = cay_state_apply(&sb.state, CAY_EXEC, err);
@@ -133,7 +140,7 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     r = cay_running_add(core, &sb, exec_id, err);
     if (r < 0)
         return r;
-    r = begin(core, &sb, exec_id, spec, a, err);
+    r = begin(core, &sb, exec_id, spec, a, fd_out, err);
     if (r < 0) {
         cay_running_drop(core, &sb, exec_id);
         return r;
@@ -156,14 +163,6 @@ static int open_log(struct cay_core *core, const struct cay_account *owner, cons
     if (!cay_id_is_execution(exec_id))
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND", "execution not found");
     return cay_log_open(core->logs_fd, sb->id, exec_id, fd_out, err);
-}
-
-int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
-                      const char *exec_id, int *fd_out, struct cay_error *err)
-{
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_sandbox sb;
-    return open_log(core, owner, id, exec_id, &a, &sb, fd_out, err);
 }
 
 int cay_core_execution(struct cay_core *core, const struct cay_account *owner, const char *id,

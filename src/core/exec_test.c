@@ -201,7 +201,7 @@ TEST(exec_refuses_what_cannot_be)
             cay_strs_push(&f.a, &spec.argv, bad[i].word ? bad[i].word : word);
         if (bad[i].env_key)
             cay_pairs_set(&f.a, &spec.env, bad[i].env_key, "1");
-        CHECK_EQ(bad[i].name, cay_core_exec(f.core, &f.me, "box", &spec, &f.a, &ex, &err),
+        CHECK_EQ(bad[i].name, cay_core_exec(f.core, &f.me, "box", &spec, &f.a, &ex, NULL, &err),
                  CAY_ERR_INVALID);
         CHECK_STR(bad[i].name, err.field, bad[i].field);
     }

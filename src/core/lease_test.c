@@ -159,7 +159,7 @@ TEST(idle_is_put_off_by_what_counts)
         if (cases[i].busy)
             cay_provider_fake_busy(f.provider, sb.id);
         if (cases[i].runs)
-            CHECK_EQ("exec", cay_core_exec(f.core, &f.me, "box", &sleep, &f.a, &ex, &err), 0);
+            CHECK_EQ("exec", cay_core_exec(f.core, &f.me, "box", &sleep, &f.a, &ex, NULL, &err), 0);
         if (cases[i].open)
             CHECK("attend", cay_core_attend(f.core, sb.id));
         for (int64_t ms = 0; ms <= 3 * IDLE_MS; ms += 5000) {

@@ -103,19 +103,20 @@ TEST(once_an_execution_is_found_again)
     fixture_open(&f);
     cay_strs_push(&f.a, &spec.argv, "sleep");
     CHECK_EQ("create", create(&f, NULL, &f.a, &sb, &err), 0);
-    CHECK_EQ("exec", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &one, &err), 0);
-    CHECK_EQ("again", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, &err), 0);
+    CHECK_EQ("exec", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &one, NULL, &err), 0);
+    CHECK_EQ("again", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, NULL, &err), 0);
     CHECK_STR("is the first one", again.id, one.id);
     spec.once = &other;
-    CHECK_EQ("another body", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, &err),
+    CHECK_EQ("another body", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, NULL, &err),
              CAY_ERR_UNPROCESSABLE);
     spec.once = &second;
-    CHECK_EQ("another key", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, &err), 0);
+    CHECK_EQ("another key", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, NULL, &err),
+             0);
     CHECK("is another execution", strcmp(again.id, one.id) != 0);
     CHECK_EQ("stop", cay_core_stop(f.core, &f.me, sb.id, 0, &f.a, &sb, &err), 0);
     spec.once = &first;
-    CHECK_EQ("also when it is down", cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, &err),
-             0);
+    CHECK_EQ("also when it is down",
+             cay_core_exec(f.core, &f.me, sb.id, &spec, &f.a, &again, NULL, &err), 0);
     CHECK_STR("it is the first one", again.id, one.id);
     fixture_close(&f);
 }

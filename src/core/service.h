@@ -201,10 +201,10 @@ int cay_core_stats_next(struct cay_core *core, const char *sandbox_id, struct ca
 bool cay_core_start_exit(struct cay_core *core, const struct cay_sandbox *sb,
                          struct cay_record_exit *out);
 
-/* Begins a command; its log is there on return. */
+/* Begins a command; fd_out, unless NULL, takes its log, to read and to follow. */
 int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const struct cay_exec_spec *spec, struct cay_arena *a, struct cay_execution *out,
-                  struct cay_error *err);
+                  int *fd_out, struct cay_error *err);
 /* Newest first, one page of all. */
 struct cay_execution_list {
     struct cay_execution *at;
@@ -238,9 +238,6 @@ int cay_core_input(struct cay_core *core, const struct cay_account *owner, const
 /* CAY_ERR_CONFLICT, "NO_TERMINAL". */
 int cay_core_resize(struct cay_core *core, const struct cay_account *owner, const char *id,
                     const char *exec_id, struct cay_window window, struct cay_error *err);
-/* The log alone; also after the sandbox is gone. */
-int cay_core_open_log(struct cay_core *core, const struct cay_account *owner, const char *id,
-                      const char *exec_id, int *fd_out, struct cay_error *err);
 
 /* Begins one operation on files, inside the sandbox. The request's user, cwd and bounds are filled
  * in here. The ends are non-blocking and yours: out_fd brings a struct cay_file_reply and what that

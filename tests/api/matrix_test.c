@@ -263,7 +263,7 @@ static void make_things(struct world *w)
     w->tokens[THIS] = token_of(w, one.id);
     w->tokens[ANOTHER] = token_of(w, two.id);
     cay_strs_push(a, &spec.argv, "true");
-    CHECK_EQ("exec", cay_core_exec(core, &w->owner, one.id, &spec, a, &ex, &err), 0);
+    CHECK_EQ("exec", cay_core_exec(core, &w->owner, one.id, &spec, a, &ex, NULL, &err), 0);
     cay_str_copy(w->exec, sizeof w->exec, ex.id);
     CHECK_EQ("snapshot", cay_core_snapshot(core, &w->owner, one.id, NULL, 0, a, &kept, &err), 0);
     cay_str_copy(w->snapshot, sizeof w->snapshot, kept.id);

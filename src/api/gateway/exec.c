@@ -71,15 +71,15 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     cay_strs_push(req->arena, &spec.argv, "/bin/sh");
     cay_strs_push(req->arena, &spec.argv, "-c");
     cay_strs_push(req->arena, &spec.argv, body.command);
-    r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena, ex, err);
+    r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena, ex, &fd,
+                      err);
     if (r < 0 && strcmp(err->field, "cwd") == 0)
         cay_str_copy(err->field, sizeof err->field, "working_dir"); /* as this body has it */
     if (r < 0)
         return r;
     req->object = ex->id;
     req->data = ex;
-    r = cay_core_open_log(req->core, req->owner, ex->sandbox_id, ex->id, &fd, err);
-    return r < 0 ? r : cay_resp_defer(resp, cay_api_wait(req->core, ex, cay_take_fd(&fd)), answer);
+    return cay_resp_defer(resp, cay_api_wait(req->core, ex, cay_take_fd(&fd)), answer);
 }
 
 const struct cay_route cay_gateway_routes[] = {

@@ -120,9 +120,7 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     if (r < 0)
         return r;
     cay_str_copy(req->subject, sizeof req->subject, sb.id);
-    r = cay_core_exec(req->core, req->owner, sb.id, &spec, req->arena, ex, err);
-    if (r == 0)
-        r = cay_core_open_log(req->core, req->owner, ex->sandbox_id, ex->id, &fd, err);
+    r = cay_core_exec(req->core, req->owner, sb.id, &spec, req->arena, ex, &fd, err);
     if (r < 0)
         return r;
     req->object = ex->id;

@@ -210,11 +210,10 @@ int cay_v1_terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error
                                        .user = q.user,
                                        .cwd = q.cwd,
                                        .window = {(uint16_t)q.cols, (uint16_t)q.rows}};
-    r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena, &ex, err);
+    r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &spec, req->arena, &ex, &fd,
+                      err);
     if (r == 0)
         req->object = cay_arena_strdup(req->arena, ex.id);
-    if (r == 0)
-        r = cay_core_open_log(req->core, req->owner, ex.sandbox_id, ex.id, &fd, err);
     return r < 0 ? r : answer(req, resp, &ex, &fd, &how, false);
 }
 

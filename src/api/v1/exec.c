@@ -80,15 +80,12 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     int r = decode(req, &asked, err);
     if (r == 0)
         r = cay_core_exec(req->core, req->owner, cay_req_param(req, "id"), &asked.spec, req->arena,
-                          &call->ex, err);
+                          &call->ex, &fd, err);
     if (r < 0)
         return r;
     req->object = call->ex.id;
     if (asked.detach)
         return answer_running(resp, &call->ex);
-    r = cay_core_open_log(req->core, req->owner, call->ex.sandbox_id, call->ex.id, &fd, err);
-    if (r < 0)
-        return r;
 
     enum cay_v1_form form = cay_v1_form_of(req);
     if (form != CAY_V1_TEXT) {
