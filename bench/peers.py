@@ -11,7 +11,7 @@ from pathlib import Path
 
 POLICY = Path("/usr/sbin/policy-rc.d")
 TOOLS = {"docker": "docker.io", "dockerd": "docker.io", "crun": "crun", "bwrap": "bubblewrap", "wrk": "wrk",
-         "iptables": "iptables"}
+         "iptables": "iptables", "docker-registry": "docker-registry", "skopeo": "skopeo"}
 
 APPLETS = "sh cat dd head mkdir rm seq sync tail yes".split()
 

@@ -2,6 +2,7 @@
 /* For tests: a core on the fakes, in a directory of its own. */
 #pragma once
 #include "core/core.h"
+#include "core/ticket.h"
 #include "model/limits.h"
 #include "provider/fake/fake.h"
 #include "store/fake/fake.h"
@@ -41,6 +42,22 @@ static inline void fixture_close(struct fixture *f)
     cay_arena_done(&f->a);
 }
 
+/* Waits here for what it takes. */
+static inline int fixture_make(struct cay_core *core, const struct cay_account *owner,
+                               const struct cay_spec *spec, struct cay_arena *a,
+                               struct cay_sandbox *out, struct cay_error *err)
+{
+    struct cay_ticket *ticket;
+    int r = cay_core_make(core, owner, spec, a, out, &ticket, err);
+    if (r < 0 || !ticket)
+        return r;
+    r = cay_ticket_verdict(ticket, err);
+    cay_ticket_free(ticket);
+    const char *account_id = cay_arena_strdup(a, out->account_id);
+    char *id = cay_arena_strdup(a, out->id);
+    return r < 0 ? r : cay_store_get(core->store, account_id, id, a, out, err);
+}
+
 static inline struct cay_sandbox fixture_create(struct fixture *f, const char *name,
                                                 bool persistent)
 {
@@ -50,7 +67,7 @@ static inline struct cay_sandbox fixture_create(struct fixture *f, const char *n
     spec.name = name;
     spec.persistent = persistent;
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
-    if (cay_core_create(f->core, &f->me, &spec, &f->a, &sb, &err) < 0)
+    if (fixture_make(f->core, &f->me, &spec, &f->a, &sb, &err) < 0)
         test_failed(__FILE__, __LINE__, "create %s: %s (%s)", name ? name : "-", err.msg,
                     err.cause);
     return sb;

@@ -116,6 +116,7 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
     cay_jw_object(&w, NULL);
     add_optional(&w, "name", name);
     add_optional(&w, "dockerImage", o->image);
+    add_optional(&w, "pullPolicy", o->pull);
     add_optional(&w, "startCommand", o->start);
     add_optional(&w, "user", o->user);
     add_optional(&w, "workdir", o->workdir);

@@ -5,7 +5,8 @@
 
 struct cay_create_options {
     struct cay_remote_options remote;
-    const char *image, *name, *start, *user, *workdir, *from, *source, *volume, *network, *track;
+    const char *image, *name, *start, *user, *workdir, *from, *source, *volume, *network, *track,
+        *pull;
     double cpus;
     int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
     const char *ready_line; /* the rest of these is of `create` alone, which has a start command */
@@ -18,6 +19,8 @@ struct cay_create_options {
 #define CAY_CREATE_AT(member) offsetof(struct cay_create_options, member)
 #define CAY_CREATE_OPTIONS                                                                         \
     {CAY_OPTION_STRING, "image", CAY_CREATE_AT(image), .arg = "NAME", .help = "image to run"},     \
+        {CAY_OPTION_STRING, "pull", CAY_CREATE_AT(pull), .arg = "always|missing|never",            \
+         .help = "when its registry is asked"},                                                    \
         {CAY_OPTION_STRING, "from", CAY_CREATE_AT(from), .arg = "SNAPSHOT",                        \
          .help = "snapshot whose files it begins with"},                                           \
         {CAY_OPTION_STRING, "track", CAY_CREATE_AT(track), .arg = "WHAT",                          \

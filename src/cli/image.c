@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay image: what sandboxes are made of: pulled, loaded, listed, looked at, exported, removed. */
+/* cay image: what sandboxes are made of: pulled, loaded, built, listed, looked at, exported,
+ * removed. */
 #include "base/clock.h"
 #include "cli/follow.h"
 #include "cli/output.h"
@@ -12,11 +13,14 @@
 
 #define IDLE_MS 60000 /* a server that is well says so in between */
 #define PRUNE_MS (CAY_IMAGE_CALL_MS + CAY_CLIENT_IDLE_MS)
-#define USAGE "pull REF | load FILE|- | ls | inspect REF | export REF FILE|- | rm REF... | prune"
+#define USAGE                                                                                      \
+    "pull REF | load FILE|- | build NAME|--file FILE | ls | inspect REF | export REF FILE|- | "    \
+    "rm REF... | prune"
 
 struct image_options {
     struct cay_remote_options remote;
-    const char *policy, *tag;
+    const char *policy, *tag, *file;
+    bool again;
 };
 
 #define IMAGE_AT(member) offsetof(struct image_options, member)
@@ -33,14 +37,26 @@ struct watch {
     struct cay_cli *cli;
     struct cay_sse sse;
     struct cay_progress bar;
-    char step[24]; /* the last that was told, where there is no terminal */
+    char step[24], note[160]; /* the last that were told, where there is no terminal */
     bool ended, good;
 };
+
+/* What a build says names the image itself. */
+static void tell_note(struct watch *w, const char *note)
+{
+    CAY_AUTO_BUF struct cay_buf line = {0};
+    if (w->bar.shown || strcmp(note, w->note) == 0)
+        return;
+    cay_str_copy(w->note, sizeof w->note, note);
+    cay_output_clean(&line, note);
+    fprintf(stderr, "%.*s\n", (int)line.len, line.data);
+}
 
 static void tell_step(struct watch *w, const struct cay_json *job)
 {
     const char *step = cay_json_get_str(job, "step", "");
     CAY_AUTO_BUF struct cay_buf line = {0};
+    tell_note(w, cay_json_get_str(job, "note", ""));
     if (w->bar.shown || strcmp(step, w->step) == 0)
         return;
     cay_str_copy(w->step, sizeof w->step, step);
@@ -83,6 +99,7 @@ static int on_event(void *arg, const char *event, const char *data, size_t len,
     int64_t done = cay_json_get_int(job, "bytes", 0);
     w->bar.total = (uint64_t)cay_json_get_int(job, "totalBytes", 0);
     w->bar.done = done > 0 ? (uint64_t)done : 0;
+    cay_str_copy(w->bar.note, sizeof w->bar.note, cay_json_get_str(job, "note", ""));
     cay_progress_add(&w->bar, 0);
     bool end = strcmp(event, "end") == 0;
     if (end)
@@ -175,6 +192,52 @@ static int load(struct cay_cli *cli, const char *file, struct cay_error *err)
     cay_progress_begin(&bar, file, from.length > 0 ? (uint64_t)from.length : 0);
     int r = cay_transfer_put(cli, path, &from, &bar, &job, err);
     return r < 0 ? r : follow_job(cli, cay_json_get_str(job, "id", ""), file, err);
+}
+
+/* ---- build ---- */
+
+static int read_recipe(struct cay_cli *cli, const char *file, char **out, struct cay_error *err)
+{
+    char *text = cay_arena_alloc(&cli->arena, CAY_RECIPE_BYTES + 2);
+    FILE *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
+    size_t len = f ? fread(text, 1, CAY_RECIPE_BYTES + 1, f) : 0;
+    bool good = f && !ferror(f);
+    if (f && f != stdin)
+        (void)fclose(f); /* it was only read */
+    if (!good)
+        return cay_fail_errno(err, CAY_ERR_INVALID, "cannot read %s", file);
+    if (len > (size_t)CAY_RECIPE_BYTES || memchr(text, 0, len))
+        return cay_fail(err, CAY_ERR_INVALID, "%s is no recipe", file);
+    *out = text;
+    return 0;
+}
+
+static int build(struct cay_cli *cli, const char *name, struct cay_error *err)
+{
+    const struct image_options *o = cli->options;
+    CAY_AUTO_BUF struct cay_buf body = {0};
+    struct cay_json_writer w = {.buf = &body};
+    const struct cay_json *job;
+    char *recipe = NULL;
+    int r = o->file ? read_recipe(cli, o->file, &recipe, err) : 0;
+    if (!name == !o->file)
+        r = cay_fail(err, CAY_ERR_INVALID, "name the image of a recipe, or give one with --file");
+    if (r < 0)
+        return r;
+    cay_jw_object(&w, NULL);
+    cay_jw_str(&w, name ? "image" : "recipe", name ? name : recipe);
+    if (o->again)
+        cay_jw_bool(&w, "again", true);
+    cay_jw_object_end(&w);
+    const char *path = cay_remote_path(cli, "images", "build", (const char *)NULL);
+    r = cay_remote_call(cli, "POST", path, &body, 0, &job, err);
+    if (r < 0)
+        return r;
+    name = cay_json_get_str(job, "image", "image");
+    r = follow_job(cli, cay_json_get_str(job, "id", ""), name, err);
+    if (r == 0)
+        printf("%s\n", name);
+    return r;
 }
 
 /* ---- the others ---- */
@@ -275,9 +338,9 @@ static const struct verb {
     size_t args_min, args_max;
     int (*run)(struct cay_cli *cli, const char *ref, struct cay_error *err);
 } verbs[] = {
-    {"pull", 1, 1, pull},       {"load", 1, 1, load},        {"ls", 0, 0, ls},
-    {"inspect", 1, 1, inspect}, {"export", 2, 2, export_it}, {"rm", 1, 1000, rm},
-    {"prune", 0, 0, prune},
+    {"pull", 1, 1, pull}, {"load", 1, 1, load},       {"build", 0, 1, build},
+    {"ls", 0, 0, ls},     {"inspect", 1, 1, inspect}, {"export", 2, 2, export_it},
+    {"rm", 1, 1000, rm},  {"prune", 0, 0, prune},
 };
 
 static int image(struct cay_cli *cli, struct cay_error *err)
@@ -299,13 +362,17 @@ static const struct cay_option table[] = {
      .choices = policies},
     {CAY_OPTION_STRING, "tag", IMAGE_AT(tag), .arg = "REF",
      .help = "of export and load: the name that it is loaded by"},
+    {CAY_OPTION_STRING, "file", IMAGE_AT(file), .arg = "FILE|-",
+     .help = "of build: a recipe of your own"},
+    {CAY_OPTION_FLAG, "again", IMAGE_AT(again),
+     .help = "of build: also when there is an image of that name"},
     CAY_OPTION_END,
 };
 
 const struct cay_command cay_command_image = {
     .name = "image",
     .args = USAGE,
-    .summary = "images: pull, load, list, look at, export, remove",
+    .summary = "images: pull, load, build, list, look at, export, remove",
     .notes = "export takes a snapshot's id too: what was prepared in a sandbox becomes an image.",
     .options = table,
     .size = sizeof(struct image_options),

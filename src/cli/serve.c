@@ -18,7 +18,7 @@ struct down_options {
     const char *data;
 };
 
-static const char *const pull_kinds[] = {"missing", "never", NULL};
+static const char *const pull_kinds[] = {"always", "missing", "never", NULL};
 static const char *const auth_kinds[] = {"off", "keys", "jwt", NULL};
 
 const struct cay_option cay_serve_table[] = {
@@ -81,9 +81,9 @@ const struct cay_option cay_serve_table[] = {
     {CAY_OPTION_STRING, "resolv-conf", AT(config.resolv_conf), .arg = "FILE",
      .help = "whom sandboxes' names are asked of; by default /etc/resolv.conf",
      .variable = "CAY_RESOLV_CONF"},
-    {CAY_OPTION_STRING, "pull", AT(config.pull), .arg = "missing|never",
-     .help = "whether a create asks the registry of an image that is not here",
-     .variable = "CAY_PULL", .otherwise = "missing", .choices = pull_kinds},
+    {CAY_OPTION_STRING, "pull", AT(config.pull), .arg = "always|missing|never",
+     .help = "when a create asks the registry of its image", .variable = "CAY_PULL",
+     .otherwise = "missing", .choices = pull_kinds},
     {CAY_OPTION_STRING, "registry-insecure", AT(config.registry_insecure), .arg = "HOST[:PORT],…",
      .help = "registries that are spoken to without TLS", .variable = "CAY_REGISTRY_INSECURE"},
     {CAY_OPTION_STRING, "registry-auth", AT(registry_auth), .arg = "FILE",

@@ -57,8 +57,13 @@ static void draw(struct cay_progress *p, int64_t now_ms)
             cay_buf_addc(&line, i < full ? '=' : i == full ? '>' : ' ');
         cay_buf_addf(&line, "] %3u%%", percent);
     }
-    cay_buf_addf(&line, "  %s", cay_output_size(&a, (double)p->done));
-    cay_buf_addf(&line, "  %s/s", cay_output_size(&a, rate));
+    if (p->note[0] && p->total == 0 && p->done == 0) {
+        cay_buf_adds(&line, "  ");
+        cay_output_clean(&line, p->note);
+    } else {
+        cay_buf_addf(&line, "  %s", cay_output_size(&a, (double)p->done));
+        cay_buf_addf(&line, "  %s/s", cay_output_size(&a, rate));
+    }
     (void)!write(STDERR_FILENO, line.data, line.len); /* it is only to be looked at */
     p->drawn_ms = now_ms;
 }

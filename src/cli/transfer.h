@@ -15,6 +15,7 @@ struct cay_progress {
     bool shown;           /* stderr is a terminal */
     uint64_t done, total; /* total 0: nobody knows */
     int64_t began_ms, drawn_ms;
+    char note[160]; /* shown where nothing is counted; or empty */
 };
 void cay_progress_begin(struct cay_progress *p, const char *name, uint64_t total);
 void cay_progress_add(struct cay_progress *p, size_t bytes);

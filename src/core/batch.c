@@ -250,7 +250,7 @@ int cay_batcher_start(struct cay_core *core, struct cay_error *err)
     return core->batcher.cleaning ? 0 : cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
 }
 
-void cay_batcher_done(struct cay_core *core)
+void cay_batcher_stop(struct cay_core *core)
 {
     struct cay_batcher *all = &core->batcher;
     atomic_store(&all->closing, true);
@@ -260,6 +260,10 @@ void cay_batcher_done(struct cay_core *core)
     if (all->cleaning)
         pthread_join(all->cleaner, NULL);
     cay_waiter_done(&core->waiter);
+}
+
+void cay_batcher_done(struct cay_batcher *all)
+{
     while (all->first) {
         struct cay_batch *b = all->first;
         all->first = b->next;

@@ -22,7 +22,8 @@ struct cay_batch;
 struct cay_batch_slot {
     struct cay_wait wait; /* first: what ended is this slot's */
     struct cay_batch *batch;
-    size_t index; /* of the item that runs */
+    size_t index;              /* of the item that runs, or the sandbox that is made */
+    struct cay_ticket *ticket; /* of a sandbox that is made elsewhere; else NULL */
     bool running;
 };
 
@@ -75,7 +76,8 @@ void cay_batcher_init(struct cay_batcher *b);
 /* Looks for batches that were cut, and removes what they made, on a thread of its own. */
 int cay_batcher_start(struct cay_core *core, struct cay_error *err);
 /* Begins nothing more. What runs in sandboxes goes on; the batch is one that was cut. */
-void cay_batcher_done(struct cay_core *core);
+void cay_batcher_stop(struct cay_core *core);
+void cay_batcher_done(struct cay_batcher *b);
 
 /* batch_run.c */
 void cay_batch_tell(struct cay_batch *b, struct cay_batch_event e);

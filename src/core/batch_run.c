@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "core/batch.h"
 #include "core/core.h"
+#include "core/ticket.h"
 #include <string.h>
 #include <sys/stat.h>
 
@@ -22,27 +23,59 @@ void cay_batch_tell(struct cay_batch *b, struct cay_batch_event e)
 
 /* ---- sandboxes ---- */
 
-static void make_one(struct cay_batch *b, size_t i)
+static void say_made(struct cay_batch *b, size_t i, const char *id, const struct cay_error *err)
+{
+    if (!err) {
+        cay_str_copy(b->made[i].id, sizeof b->made[i].id, id);
+        cay_batch_tell(b, (struct cay_batch_event){
+                              .kind = CAY_BATCH_MADE, .sandbox = i, .sandbox_id = b->made[i].id});
+        return;
+    }
+    b->made[i].err = malloc(sizeof *err);
+    if (!b->made[i].err)
+        abort();
+    *b->made[i].err = *err;
+}
+
+static void ticket_over(void *slot)
+{
+    struct cay_batch_slot *s = slot;
+    (void)cay_queue_push(&s->batch->core->batcher.jobs, s); /* there is room; closed: it is cut */
+}
+
+/* True when somebody else makes it: then the slot is not the caller's any more. */
+static bool make_one(struct cay_batch_slot *slot, size_t i)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_batch *b = slot->batch;
     struct cay_spec spec = *b->spec.make;
     struct cay_sandbox sb;
+    struct cay_ticket *ticket;
     struct cay_error err = {0};
     spec.labels = cay_strs_dup(&a, &spec.labels);
     if (!b->spec.keep)
         cay_strs_push(&a, &spec.labels, cay_arena_printf(&a, CAY_BATCH_LABEL "%s", b->id));
     if (spec.name && b->spec.make_count > 1)
         spec.name = cay_arena_printf(&a, "%s-%zu", spec.name, i + 1);
-    if (cay_core_create(b->core, &b->owner, &spec, &a, &sb, &err) == 0) {
-        cay_str_copy(b->made[i].id, sizeof b->made[i].id, sb.id);
-        cay_batch_tell(b, (struct cay_batch_event){
-                              .kind = CAY_BATCH_MADE, .sandbox = i, .sandbox_id = b->made[i].id});
-        return;
+    int r = cay_core_make(b->core, &b->owner, &spec, &a, &sb, &ticket, &err);
+    if (r < 0 || !ticket) {
+        say_made(b, i, sb.id, r < 0 ? &err : NULL);
+        return false;
     }
-    b->made[i].err = malloc(sizeof err);
-    if (!b->made[i].err)
-        abort();
-    *b->made[i].err = err;
+    slot->index = i;
+    memcpy(slot->wait.sandbox_id, sb.id, sizeof sb.id);
+    slot->ticket = ticket;
+    cay_ticket_then(ticket, ticket_over, slot);
+    return true;
+}
+
+static void finish_make(struct cay_batch_slot *slot)
+{
+    struct cay_error err = {0};
+    int r = cay_ticket_verdict(slot->ticket, &err);
+    cay_ticket_free(slot->ticket);
+    slot->ticket = NULL;
+    say_made(slot->batch, slot->index, slot->wait.sandbox_id, r < 0 ? &err : NULL);
 }
 
 void cay_batch_remove(struct cay_core *core, const struct cay_account *owner, const char *id)
@@ -177,6 +210,8 @@ void cay_batch_free(struct cay_batch *b)
     for (size_t i = 0; b->made && i < b->spec.make_count; i++)
         free(b->made[i].err);
     free(b->made);
+    for (size_t i = 0; i < b->slot_count; i++)
+        cay_ticket_free(b->slots[i].ticket);
     free(b->slots);
     cay_close_fd(&b->fd);
     pthread_mutex_destroy(&b->lock);
@@ -229,7 +264,9 @@ static void advance(struct cay_batch_slot *slot)
 {
     struct cay_batch *b = slot->batch;
     size_t i;
-    if (slot->running)
+    if (slot->ticket)
+        finish_make(slot);
+    else if (slot->running)
         finish_item(slot);
     while (!atomic_load(&b->core->batcher.closing)) {
         i = atomic_fetch_add(&b->next_index, 1);
@@ -238,11 +275,10 @@ static void advance(struct cay_batch_slot *slot)
                 cay_batch_next_phase(b);
             return;
         }
-        if (b->phase == CAY_BATCH_MAKES)
-            make_one(b, i);
-        else if (b->phase == CAY_BATCH_REMOVES && b->made[i].id[0])
+        if (b->phase == CAY_BATCH_REMOVES && b->made[i].id[0])
             cay_batch_remove(b->core, &b->owner, b->made[i].id);
-        else if (b->phase == CAY_BATCH_RUNS && begin_item(slot, i))
+        else if (b->phase == CAY_BATCH_MAKES ? make_one(slot, i)
+                                             : b->phase == CAY_BATCH_RUNS && begin_item(slot, i))
             return;
     }
 }

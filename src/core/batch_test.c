@@ -180,7 +180,8 @@ TEST(batch_that_was_cut_leaves_nothing)
     }
     cay_close_fd(&ref.fd);
     /* as a server that ends, and the next one */
-    cay_batcher_done(f.core);
+    cay_batcher_stop(f.core);
+    cay_batcher_done(&f.core->batcher);
     cay_batcher_init(&f.core->batcher);
     cay_waiter_init(&f.core->waiter);
     CHECK_EQ("what was made is still there", fixture_rows(&f), 3);
@@ -191,6 +192,49 @@ TEST(batch_that_was_cut_leaves_nothing)
     CHECK_EQ("only mine is left", fixture_rows(&f), 1);
     CHECK_EQ("nothing more to do", cay_batcher_start(f.core, &err), 0);
     CHECK("nothing was found", !f.core->batcher.cleaning);
+    fixture_close(&f);
+}
+
+/* Who waits for an image holds no thread: another batch goes by. */
+TEST(batch_waits_for_an_image)
+{
+    static const char *const words[] = {"0"};
+    struct cay_batch_ref waiting = {.fd = -1};
+    struct cay_error err = {0};
+    struct fixture f;
+    fixture_open(&f);
+    cay_provider_fake_hold_builds(f.provider, true);
+    struct cay_batch_asked asked = ask(words, 1);
+    make(&asked, CAY_BATCH_THREADS);
+    ((struct cay_spec *)(uintptr_t)asked.spec.make)->image = "missing-built";
+    asked.spec.concurrency = CAY_BATCH_THREADS;
+    CHECK_EQ("it begins", cay_core_batch(f.core, &f.me, &asked, &waiting, &err), 0);
+    struct cay_batch_asked other = ask(words, 1);
+    make(&other, 2);
+    CHECK("another ends", cay_str_ends(run(&f, &other), "end 2 0\n"));
+    cay_provider_fake_hold_builds(f.provider, false);
+    const char *text = follow(&f, &waiting);
+    CHECK_EQ("all are made", count_of(text, "made "), CAY_BATCH_THREADS);
+    CHECK("and used", cay_str_ends(text, "end 8 0\n"));
+    CHECK_EQ("one build", cay_provider_fake_builds(f.provider), 1);
+    CHECK_EQ("no row is left", fixture_rows(&f), 0);
+    fixture_close(&f);
+}
+
+/* One that is closed meanwhile leaves what the next start finds. */
+TEST(batch_is_closed_while_it_waits_for_an_image)
+{
+    static const char *const words[] = {"0"};
+    struct cay_batch_ref ref = {.fd = -1};
+    struct cay_error err = {0};
+    struct fixture f;
+    fixture_open(&f);
+    cay_provider_fake_hold_builds(f.provider, true);
+    struct cay_batch_asked asked = ask(words, 1);
+    make(&asked, 3);
+    ((struct cay_spec *)(uintptr_t)asked.spec.make)->image = "missing-built";
+    CHECK_EQ("it begins", cay_core_batch(f.core, &f.me, &asked, &ref, &err), 0);
+    cay_close_fd(&ref.fd);
     fixture_close(&f);
 }
 

@@ -145,12 +145,14 @@ void cay_core_close(struct cay_core *core)
 {
     if (!core)
         return;
-    cay_jobs_done(core);
-    cay_images_close(core);
-    cay_batcher_done(core);
-    cay_fetcher_done(core);
+    cay_batcher_stop(core);
+    cay_jobs_stop(core); /* whoever waits for an image hears of it, and makers are still there */
     cay_maker_done(core);
     cay_readier_done(core);
+    cay_batcher_done(&core->batcher); /* nobody tells it of sandboxes any more */
+    cay_jobs_done(&core->jobs);
+    cay_fetcher_done(&core->fetcher);
+    cay_images_close(core);
     cay_keeper_stop(core);
     cay_historian_done(core);
     cay_settler_done(&core->settler);

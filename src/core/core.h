@@ -111,6 +111,8 @@ int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const 
 struct cay_awaited {
     char *login;                        /* for its source (core/source.h); or NULL */
     char image[CAY_MAX_IMAGE_NAME + 1]; /* that it waits for; empty: it has not waited for any */
+    enum cay_pull_policy policy;        /* by which it looks for one */
+    bool recheck;                       /* before all else the image's registry is asked */
     struct cay_error failed;            /* why it could not be had */
 };
 /* With an image in `awaited` that was not there before nothing is decided: the caller comes again

@@ -119,6 +119,24 @@ static bool is_absent(const struct cay_spec *spec, const struct cay_error *err)
            strcmp(cay_error_name(err), "IMAGE_NOT_FOUND") == 0;
 }
 
+/* When a registry is asked for an image that is not here. */
+static enum cay_pull_policy policy_of(const struct cay_core *core, const struct cay_spec *spec)
+{
+    enum cay_pull_policy policy = spec->pull == CAY_PULL_AS_SET ? core->pull_policy : spec->pull;
+    return policy == CAY_PULL_NEVER ? CAY_PULL_NEVER : CAY_PULL_MISSING;
+}
+
+/* Is its registry to be asked although it is here? The name by which it is then. */
+static const char *to_recheck(struct cay_core *core, const struct cay_spec *spec)
+{
+    const char *names[CAY_IMAGE_NAMES];
+    enum cay_pull_policy policy = spec->pull == CAY_PULL_AS_SET ? core->pull_policy : spec->pull;
+    if (policy != CAY_PULL_ALWAYS || spec->from)
+        return NULL;
+    (void)cay_image_names(core, spec->image, names);
+    return cay_images_may_be_old(core, names[0]) ? names[0] : NULL;
+}
+
 static int create_failed(const struct cay_spec *spec, int r, struct cay_error *err)
 {
     if (spec->from && !spec->volume && r == CAY_ERR_NOT_FOUND &&
@@ -359,21 +377,6 @@ static int for_whom(struct cay_core *core, const struct cay_account *owner, stru
     return r;
 }
 
-int cay_core_create(struct cay_core *core, const struct cay_account *owner,
-                    const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
-                    struct cay_error *err)
-{
-    struct cay_ticket *ticket;
-    int r = cay_core_make(core, owner, spec, a, out, &ticket, err);
-    if (r < 0 || !ticket)
-        return r;
-    r = cay_ticket_verdict(ticket, err);
-    cay_ticket_free(ticket);
-    const char *account_id = cay_arena_strdup(a, out->account_id);
-    char *id = cay_arena_strdup(a, out->id);
-    return r < 0 ? r : cay_store_get(core->store, account_id, id, a, out, err);
-}
-
 static int create_now(struct cay_core *core, const struct cay_account *owner,
                       const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                       struct cay_error *err)
@@ -430,6 +433,11 @@ static int begin_create(struct cay_core *core, const struct cay_account *owner,
     struct cay_maker_job *job = cay_maker_reserve(core, sb.id, as.id, &spec->source, err);
     if (!job)
         return err->code;
+    struct cay_awaited *awaited = cay_maker_awaited(job);
+    const char *old = to_recheck(core, spec);
+    awaited->policy = policy_of(core, spec);
+    awaited->recheck = old != NULL;
+    cay_str_copy(awaited->image, sizeof awaited->image, old ? old : "");
     sb.answered = !ticket;
     r = insert_row(core, made_up, &sb, CAY_NOW, err);
     if (r == 0 && wanted.volume) {
@@ -476,11 +484,11 @@ int cay_core_make(struct cay_core *core, const struct cay_account *owner,
 {
     const char *build;
     *ticket_out = NULL;
-    if (!cay_spec_lasts(spec)) {
+    if (!cay_spec_lasts(spec) && !to_recheck(core, spec)) {
         int r = create_now(core, owner, spec, a, out, err);
         if (r == 0 || !is_absent(spec, err))
             return r;
-        r = cay_image_plan(core, spec->image, a, &build, err);
+        r = cay_image_plan(core, spec->image, policy_of(core, spec), a, &build, err);
         if (r < 0)
             return r;
     }
@@ -516,7 +524,7 @@ static int find_elsewhere(struct cay_core *core, const struct cay_spec *spec, st
                           struct cay_awaited *awaited, struct cay_error *err)
 {
     const char *build;
-    int r = cay_image_plan(core, spec->image, a, &build, err);
+    int r = cay_image_plan(core, spec->image, awaited->policy, a, &build, err);
     if (r == 0)
         cay_str_copy(awaited->image, sizeof awaited->image, build);
     return r;

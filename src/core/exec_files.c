@@ -67,23 +67,6 @@ int cay_core_put_files(struct cay_core *core, const struct cay_sandbox *sb,
     return r;
 }
 
-int cay_core_put_link(struct cay_core *core, const struct cay_sandbox *sb, const char *path,
-                      const char *target, struct cay_error *err)
-{
-    struct cay_file_put head = {
-        .len = strlen(target), .path_len = (uint32_t)strlen(path), .mode = S_IFLNK};
-    struct cay_file_request rq = {
-        .op = CAY_FILE_PUT, .user = "root", .path = ".", .size = CAY_FILE_UNKNOWN, .count = 1};
-    CAY_AUTO_EXCHANGE struct cay_exchange x = {.rq = &rq};
-    cay_buf_add(&x.in, &head, sizeof head);
-    cay_buf_adds(&x.in, path);
-    cay_buf_adds(&x.in, target);
-    int r = cay_exchange_begin(core, sb, &x, CAY_EXEC_FILES_MS, err);
-    if (r == 0)
-        r = cay_exchange_finish(&x, err);
-    return r < 0 ? r : cay_core_file_verdict(&rq, x.has_reply ? &x.reply : NULL, err);
-}
-
 int cay_core_check_files(const struct cay_exec_spec *spec, struct cay_error *err)
 {
     int r = 0;

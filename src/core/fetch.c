@@ -2,13 +2,12 @@
 #include "core/fetch.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/build.h"
 #include "core/core.h"
 #include "core/image.h"
-#include "core/images.h"
 #include <string.h>
-#include <time.h>
 
-#define AGAIN_MS 500 /* until the backend is asked again that had enough to do */
+#define LOOK_MS 200 /* between two looks at those who wait */
 
 struct waiter {
     struct waiter *next;
@@ -22,18 +21,25 @@ struct cay_fetch {
     struct cay_fetch *next;
     struct cay_core *core;
     char image[CAY_MAX_IMAGE_NAME + 1];
+    enum cay_pull_policy policy;
+    char recipe[CAY_MAX_IMAGE_NAME + 1]; /* what a recipe makes that will do; or empty, and: */
+    struct cay_error none;               /* why, with all that was tried */
     struct waiter *waiters;
 };
 
+static const struct cay_account owner = {.id = CAY_LOCAL_ACCOUNT};
+
 void cay_fetcher_init(struct cay_fetcher *f)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&f->lock, NULL);
-    pthread_cond_init(&f->changed, &attr);
-    pthread_condattr_destroy(&attr);
 }
+
+void cay_fetcher_done(struct cay_fetcher *f)
+{
+    pthread_mutex_destroy(&f->lock);
+}
+
+/* ---- who waits ---- */
 
 static void tell(struct cay_core *core, struct waiter *w, const struct cay_error *err)
 {
@@ -53,7 +59,7 @@ static struct waiter *take_one(struct cay_fetch *job, struct cay_error *why)
         *at = w->next;
         if (late)
             (void)cay_fail_as(why, CAY_ERR_TIMEOUT, "IMAGE_NOT_READY",
-                              "the image %s is still being built: try again later", job->image);
+                              "the image %s is still being made: try again later", job->image);
         else
             (void)cay_fail(why, CAY_ERR_CONFLICT, "it was deleted meanwhile");
         return w;
@@ -61,118 +67,128 @@ static struct waiter *take_one(struct cay_fetch *job, struct cay_error *why)
     return NULL;
 }
 
-/* Asked a few times a second. Nobody waits any more: it is made all the same. */
-static bool is_to_stop(void *arg)
+void cay_fetch_look(struct cay_core *core)
 {
-    struct cay_fetch *job = arg;
-    struct cay_fetcher *f = &job->core->fetcher;
+    struct cay_fetcher *f = &core->fetcher;
     struct cay_error why;
-    struct waiter *w;
-    for (;;) {
+    long long now_ms = cay_clock_mono_ms(), last_ms = atomic_load(&f->looked_ms);
+    if (now_ms - last_ms < LOOK_MS ||
+        !atomic_compare_exchange_strong(&f->looked_ms, &last_ms, now_ms))
+        return;
+    for (struct waiter *w;;) {
+        w = NULL;
         pthread_mutex_lock(&f->lock);
-        bool closing = f->closing;
-        w = take_one(job, &why);
+        for (struct cay_fetch *job = f->first; job && !w; job = job->next)
+            w = take_one(job, &why);
         pthread_mutex_unlock(&f->lock);
         if (!w)
-            return closing;
-        tell(job->core, w, &why);
+            return;
+        tell(core, w, &why);
     }
 }
 
-static void log_line(void *arg, const char *line)
-{
-    (void)arg;
-    cay_log_info("%s", line); /* it names the image */
-}
+/* ---- one image ---- */
 
-/* Without the thread's time for `ms`, or less if we are to close. */
-static void rest(struct cay_fetcher *f, int64_t ms)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += ms % 1000 * 1000000;
-    until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&f->lock);
-    if (!f->closing)
-        (void)pthread_cond_timedwait(&f->changed, &f->lock, &until);
-    pthread_mutex_unlock(&f->lock);
-}
-
-static int build(struct cay_fetch *job, const char *image, struct cay_error *err)
-{
-    struct cay_core *core = job->core;
-    const struct cay_build_watch watch = {log_line, is_to_stop, job};
-    for (;;) {
-        int r = cay_provider_build(core->provider, image, &watch, err);
-        if (r == 0 || strcmp(cay_error_name(err), "TOO_MANY_BUILDS") != 0 || is_to_stop(job))
-            return r;
-        rest(&core->fetcher, AGAIN_MS);
-    }
-}
-
-/* Its registry first, then a recipe. */
-static int run(struct cay_fetch *job, struct cay_error *err)
-{
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_error asked = {0};
-    const char *image;
-    bool asks = cay_images_are_asked_for(job->core, job->image);
-    if (asks && cay_images_ask(job->core, job->image, is_to_stop, job, &asked) == 0)
-        return 0;
-    int r = cay_image_recipe(job->core, job->image, &a, &image, err);
-    if (r == CAY_ERR_NOT_FOUND && asks)
-        cay_error_tried(
-            err, cay_arena_printf(&a, "registry: %s", job->image),
-            cay_arena_printf(&a, "%s%s%s", asked.msg, asked.cause[0] ? ": " : "", asked.cause));
-    return r < 0 ? r : build(job, image, err);
-}
-
-static void finish(struct cay_fetch *job)
+static void finish(struct cay_fetch *job, const struct cay_error *err)
 {
     struct cay_core *core = job->core;
     struct cay_fetcher *f = &core->fetcher;
-    struct cay_error err = {0};
-    int r = run(job, &err);
-    if (r < 0)
-        cay_log_error(&err, "cannot make the image %s", job->image);
+    if (err)
+        cay_log_error(err, "cannot have the image %s", job->image);
     pthread_mutex_lock(&f->lock);
     struct cay_fetch **at = &f->first;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next; /* who comes now begins anew */
+    f->count--;
     pthread_mutex_unlock(&f->lock);
     for (struct waiter *w; (w = job->waiters) != NULL;) {
         job->waiters = w->next;
-        tell(core, w, r < 0 ? &err : NULL);
+        tell(core, w, err);
     }
     free(job);
-    pthread_mutex_lock(&f->lock);
-    f->count--;
-    pthread_cond_broadcast(&f->changed);
-    pthread_mutex_unlock(&f->lock);
 }
 
-static void *fetch_main(void *arg)
+static void built(struct cay_core *core, void *arg, const struct cay_error *err)
 {
-    finish(arg);
-    return NULL;
+    (void)core;
+    finish(arg, err);
 }
 
-/* Under the lock: the one that makes this image, or a new one; NULL: there is no room. */
-static struct cay_fetch *find(struct cay_core *core, const char *image, bool *is_new)
+/* `asked`: what its registry said; NULL: it was not asked. */
+static void build(struct cay_fetch *job, const struct cay_error *asked)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error err = {0};
+    struct cay_recipe what = {.image = job->recipe};
+    char id[CAY_ID_SIZE];
+    if (job->recipe[0]) {
+        if (cay_build_begin(job->core, &owner, &what, built, job, id, &err) < 0)
+            finish(job, &err);
+        return;
+    }
+    if (asked)
+        cay_error_tried(
+            &job->none, cay_arena_printf(&a, "registry: %s", job->image),
+            cay_arena_printf(&a, "%s%s%s", asked->msg, asked->cause[0] ? ": " : "", asked->cause));
+    finish(job, &job->none);
+}
+
+static void pulled(struct cay_core *core, void *arg, const struct cay_error *err)
+{
+    struct cay_fetch *job = arg;
+    struct cay_error unnamed;
+    if (!err)
+        finish(job, cay_images_spell(core, job->image, &unnamed) < 0 ? &unnamed : NULL);
+    else if (job->policy == CAY_PULL_ALWAYS)
+        finish(job, err);
+    else
+        build(job, err);
+}
+
+/* Its registry first, then a recipe. One that a recipe makes does not wait long for a registry
+ * that does not answer. */
+static void start(struct cay_fetch *job)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error err = {0};
+    const char *recipe;
+    char id[CAY_ID_SIZE];
+    int r = job->policy == CAY_PULL_ALWAYS
+                ? CAY_ERR_NOT_FOUND
+                : cay_image_recipe(job->core, job->image, &a, &recipe, &job->none);
+    if (r == 0)
+        cay_str_copy(job->recipe, sizeof job->recipe, recipe);
+    if (r < 0 && r != CAY_ERR_NOT_FOUND) {
+        finish(job, &job->none);
+        return;
+    }
+    if (!cay_images_are_asked_for(job->core, job->image, job->policy)) {
+        job->policy == CAY_PULL_ALWAYS ? finish(job, NULL) : build(job, NULL);
+        return;
+    }
+    struct cay_image_wish wish = {
+        .name = job->image, .policy = job->policy, .brief = job->recipe[0] != 0};
+    if (cay_images_pull(job->core, &owner, &wish, pulled, job, id, &err) < 0)
+        pulled(job->core, job, &err);
+}
+
+/* Under the lock: the one that has this image made, or a new one; NULL: there is no room. */
+static struct cay_fetch *find(struct cay_core *core, const char *image, enum cay_pull_policy policy,
+                              bool *is_new)
 {
     struct cay_fetcher *f = &core->fetcher;
     struct cay_fetch *job = f->first;
-    while (job && strcmp(job->image, image) != 0)
+    while (job && (strcmp(job->image, image) != 0 || job->policy != policy))
         job = job->next;
     *is_new = !job;
-    if (job || f->count >= CAY_FETCHES || f->closing)
+    if (job || f->count >= CAY_FETCHES)
         return job;
     job = calloc(1, sizeof *job);
     if (!job)
         abort();
     job->core = core;
+    job->policy = policy;
     cay_str_copy(job->image, sizeof job->image, image);
     job->next = f->first;
     f->first = job;
@@ -180,17 +196,8 @@ static struct cay_fetch *find(struct cay_core *core, const char *image, bool *is
     return job;
 }
 
-/* Without threads (in tests that keep no house) it is made here. */
-static void start(struct cay_fetch *job)
-{
-    pthread_t thread;
-    if (job->core->maker.started > 0 && pthread_create(&thread, NULL, fetch_main, job) == 0)
-        (void)pthread_detach(thread); /* `count` is waited for */
-    else
-        finish(job);
-}
-
-void cay_fetch(struct cay_core *core, const char *image, const char *id,
+void cay_fetch(struct cay_core *core, const char *image, enum cay_pull_policy policy,
+               const char *id,
                void (*then)(struct cay_core *core, void *arg, const struct cay_error *err),
                void *arg)
 {
@@ -203,7 +210,7 @@ void cay_fetch(struct cay_core *core, const char *image, const char *id,
         .until_ms = cay_clock_mono_ms() + CAY_IMAGE_WAIT_MS, .then = then, .arg = arg};
     cay_str_copy(w->id, sizeof w->id, id);
     pthread_mutex_lock(&core->fetcher.lock);
-    struct cay_fetch *job = find(core, image, &is_new);
+    struct cay_fetch *job = find(core, image, policy, &is_new);
     if (job) {
         w->next = job->waiters;
         job->waiters = w;
@@ -216,17 +223,4 @@ void cay_fetch(struct cay_core *core, const char *image, const char *id,
     (void)cay_fail_as(&err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BUILDS",
                       "%d images are being made already", CAY_FETCHES);
     tell(core, w, &err);
-}
-
-void cay_fetcher_done(struct cay_core *core)
-{
-    struct cay_fetcher *f = &core->fetcher;
-    pthread_mutex_lock(&f->lock);
-    f->closing = true;
-    pthread_cond_broadcast(&f->changed);
-    while (f->count > 0)
-        pthread_cond_wait(&f->changed, &f->lock);
-    pthread_mutex_unlock(&f->lock);
-    pthread_mutex_destroy(&f->lock);
-    pthread_cond_destroy(&f->changed);
 }

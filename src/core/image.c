@@ -8,26 +8,35 @@
  * the endings. Recipes make what they stand for. */
 static const struct {
     const char *begins, *image;
+    bool runtime; /* it is a word for one, as it stands */
 } known[] = {
-    {"node:18", "node:18-bookworm"},       {"node:20", "node:20-bookworm"},
-    {"node:22", "node:22-bookworm"},       {"node:24", "node:24-bookworm"},
-    {"python:3.11", "python:3.11"},        {"python:3.13", "python:3.13"},
-    {"python:3", "python:3.13"},           {"debian:bookworm", "debian:bookworm"},
-    {"debian:12", "debian:bookworm"},      {"debian", "debian:bookworm"},
-    {"busybox:latest", "busybox"},         {"busybox:stable", "busybox"},
-    {"@ai-sandbox/python", "python:3.11"}, {"@ai-sandbox/node", "node:20-bookworm"},
-    {"@ai-sandbox/base", "base"},
+    {"node:18", "node:18-bookworm", false},
+    {"node:20", "node:20-bookworm", false},
+    {"node:22", "node:22-bookworm", false},
+    {"node:24", "node:24-bookworm", false},
+    {"python:3.11", "python:3.11", false},
+    {"python:3.13", "python:3.13", false},
+    {"python:3", "python:3.13", false},
+    {"debian:bookworm", "debian:bookworm", false},
+    {"debian:12", "debian:bookworm", false},
+    {"debian", "debian:bookworm", false},
+    {"busybox:latest", "busybox", false},
+    {"busybox:stable", "busybox", false},
+    {"@ai-sandbox/python", "python:3.11", false},
+    {"@ai-sandbox/node", "node:20-bookworm", false},
+    {"@ai-sandbox/base", "base", false},
+    {"node", CAY_DEFAULT_IMAGE, true},
+    {"node18", "node:18-bookworm", true},
+    {"node20", "node:20-bookworm", true},
+    {"node22", "node:22-bookworm", true},
+    {"node24", "node:24-bookworm", true},
+    {"python", "python:3.13", true},
+    {"python3.11", "python:3.11", true},
+    {"python3.12", "python:3.12", true},
+    {"python3.13", "python:3.13", true},
 };
 static const char *const endings[] = {
     "", "-slim", "-alpine", "-bookworm", "-slim-bookworm", "-bookworm-slim", "-trixie"};
-
-static const struct {
-    const char *runtime, *image;
-} runtimes[] = {
-    {"node", CAY_DEFAULT_IMAGE},    {"node18", "node:18-bookworm"}, {"node20", CAY_DEFAULT_IMAGE},
-    {"node22", "node:22-bookworm"}, {"node24", "node:24-bookworm"}, {"python", "python:3.13"},
-    {"python3.11", "python:3.11"},  {"python3.12", "python:3.12"},  {"python3.13", "python:3.13"},
-};
 
 static const char *alias_of(const struct cay_core *core, const char *name)
 {
@@ -64,12 +73,13 @@ bool cay_image_same(const struct cay_core *core, const char *one, const char *ot
     return strcmp(names[count - 1], others[other_count - 1]) == 0;
 }
 
-const char *cay_image_of_runtime(const char *runtime)
+const char *cay_image_of_runtime(const struct cay_core *core, const char *runtime)
 {
-    for (size_t i = 0; i < CAY_COUNT(runtimes); i++)
-        if (strcmp(runtime, runtimes[i].runtime) == 0)
-            return runtimes[i].image;
-    return NULL;
+    const char *alias = alias_of(core, runtime);
+    for (size_t i = 0; !alias && i < CAY_COUNT(known); i++)
+        if (known[i].runtime && strcmp(runtime, known[i].begins) == 0)
+            alias = known[i].image;
+    return alias;
 }
 
 static bool has(const struct cay_strs *list, const char *name)
@@ -80,11 +90,11 @@ static bool has(const struct cay_strs *list, const char *name)
     return false;
 }
 
-int cay_image_plan(struct cay_core *core, const char *name, struct cay_arena *a,
-                   const char **fetch_out, struct cay_error *err)
+int cay_image_plan(struct cay_core *core, const char *name, enum cay_pull_policy policy,
+                   struct cay_arena *a, const char **fetch_out, struct cay_error *err)
 {
     const char *names[CAY_IMAGE_NAMES];
-    if (!cay_images_are_asked_for(core, name))
+    if (!cay_images_are_asked_for(core, name, policy))
         return cay_image_recipe(core, name, a, fetch_out, err);
     (void)cay_image_names(core, name, names);
     *fetch_out = names[0];

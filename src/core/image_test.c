@@ -4,7 +4,8 @@
 #include "tests/fixture.h"
 #include <string.h>
 
-static struct cay_pair aliases[] = {{"mine", "python:3.11-slim"}, {"node:20", "my/node:1"}};
+static struct cay_pair aliases[] = {
+    {"mine", "python:3.11-slim"}, {"node:20", "my/node:1"}, {"ruby", "my/ruby:3"}};
 
 static const struct {
     const char *name, *first, *second; /* NULL: there is no second */
@@ -27,6 +28,8 @@ static const struct {
     {"@ai-sandbox/nodes", "@ai-sandbox/nodes", NULL},
     {"mine", "python:3.11-slim", "python:3.11"},
     {"node:20", "my/node:1", NULL},
+    {"node22", "node22", "node:22-bookworm"},
+    {"node", "node", "node:20-bookworm"},
     {"", "", NULL},
 };
 
@@ -46,8 +49,10 @@ TEST(image_names_in_turn)
     }
     CHECK("the same", cay_image_same(f.core, "mine", "python:3.11"));
     CHECK("another", !cay_image_same(f.core, "mine", "python:3.13"));
-    CHECK_STR("a runtime", cay_image_of_runtime("node22"), "node:22-bookworm");
-    CHECK("no runtime", !cay_image_of_runtime("cobol"));
+    CHECK_STR("a runtime", cay_image_of_runtime(f.core, "node22"), "node:22-bookworm");
+    CHECK_STR("the operator's", cay_image_of_runtime(f.core, "ruby"), "my/ruby:3");
+    CHECK("an image is none", !cay_image_of_runtime(f.core, "debian"));
+    CHECK("no runtime", !cay_image_of_runtime(f.core, "cobol"));
     fixture_close(&f);
 }
 
@@ -65,7 +70,7 @@ static int create(struct fixture *f, const char *image, struct cay_sandbox *out,
 {
     struct cay_spec spec = spec_of(NULL, image);
     *err = (struct cay_error){0};
-    return cay_core_create(f->core, &f->me, &spec, &f->a, out, err);
+    return fixture_make(f->core, &f->me, &spec, &f->a, out, err);
 }
 
 TEST(image_is_built_for_a_create)

@@ -6,8 +6,6 @@
 #include "image/registry.h"
 #include "image/text.h"
 #include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +18,7 @@ int cay_images_open(struct cay_core *core, const struct cay_config *cfg, struct 
                                      .docker = cfg->registry_docker,
                                      .proxy = cfg->egress_proxy,
                                      .no_proxy = cfg->egress_no_proxy};
+    core->pull_policy = CAY_PULL_MISSING;
     if (cfg->pull && !cay_pull_policy_parse(cfg->pull, &core->pull_policy))
         return cay_fail(err, CAY_ERR_INVALID, "pull %s is not always, missing or never", cfg->pull);
     int r = cay_path_open_dir(cfg->data_fd, "pulls", 0700, &core->pulls_fd, err);
@@ -37,7 +36,7 @@ bool cay_pull_policy_parse(const char *word, enum cay_pull_policy *out)
 {
     static const char *const words[] = {
         [CAY_PULL_MISSING] = "missing", [CAY_PULL_ALWAYS] = "always", [CAY_PULL_NEVER] = "never"};
-    for (size_t i = 0; i < CAY_COUNT(words); i++)
+    for (size_t i = CAY_PULL_MISSING; i < CAY_COUNT(words); i++)
         if (strcmp(words[i], word) == 0) {
             *out = (enum cay_pull_policy)i;
             return true;
@@ -141,22 +140,26 @@ int cay_core_image_prune(struct cay_core *core, struct cay_pruned *out, struct c
 
 struct pull_arg {
     enum cay_pull_policy policy;
+    bool brief;
     char name[CAY_MAX_IMAGE_NAME + 1];
 };
 
 static int run_pull(struct cay_core *core, struct cay_task *task, void *arg, struct cay_error *err)
 {
     const struct pull_arg *p = arg;
-    return cay_pull_image(core, task, p->name, p->policy, err);
+    const struct cay_image_wish wish = {p->name, p->policy, p->brief};
+    return cay_pull_image(core, task, &wish, err);
 }
 
-int cay_core_image_pull(struct cay_core *core, const struct cay_account *owner, const char *name,
-                        enum cay_pull_policy policy, char job_out[CAY_ID_SIZE],
-                        struct cay_error *err)
+int cay_images_pull(struct cay_core *core, const struct cay_account *owner,
+                    const struct cay_image_wish *wish,
+                    void (*then)(struct cay_core *core, void *arg, const struct cay_error *err),
+                    void *then_arg, char job_out[CAY_ID_SIZE], struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_image_list list;
-    int r = short_name(&a, name, &name, err);
+    const char *name = wish->name;
+    int r = short_name(&a, wish->name, &name, err);
     if (r == 0 && strlen(name) > CAY_MAX_IMAGE_NAME)
         r = cay_fail_field(err, "image", "the image's name is too long");
     if (r == 0)
@@ -168,60 +171,52 @@ int cay_core_image_pull(struct cay_core *core, const struct cay_account *owner, 
     struct pull_arg *arg = calloc(1, sizeof *arg);
     if (!arg)
         abort();
-    arg->policy = policy;
+    *arg = (struct pull_arg){.policy = wish->policy, .brief = wish->brief};
     cay_str_copy(arg->name, sizeof arg->name, name);
     struct cay_task_spec spec = {
         .kind = pull_kind,
-        .key = cay_arena_printf(&a, "%s %s", policy == CAY_PULL_ALWAYS ? "now" : "", name),
+        .key = cay_arena_printf(&a, "%s %s", wish->policy == CAY_PULL_ALWAYS ? "now" : "", name),
         .subject = name,
         .run = run_pull,
         .drop = free,
-        .arg = arg};
+        .arg = arg,
+        .then = then,
+        .then_arg = then_arg};
     return cay_task_begin(core, owner, &spec, job_out, err);
 }
 
-bool cay_images_are_asked_for(struct cay_core *core, const char *name)
+int cay_core_image_pull(struct cay_core *core, const struct cay_account *owner, const char *name,
+                        enum cay_pull_policy policy, char job_out[CAY_ID_SIZE],
+                        struct cay_error *err)
+{
+    const struct cay_image_wish wish = {.name = name, .policy = policy};
+    return cay_images_pull(core, owner, &wish, NULL, NULL, job_out, err);
+}
+
+bool cay_images_are_asked_for(struct cay_core *core, const char *name, enum cay_pull_policy policy)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_error ignored; /* it is no name of a registry's */
-    return core->registry && core->pull_policy != CAY_PULL_NEVER &&
-           short_name(&a, name, &name, &ignored) == 0;
+    return core->registry && policy != CAY_PULL_NEVER && short_name(&a, name, &name, &ignored) == 0;
 }
 
-static int await(struct cay_core *core, const struct cay_account *owner, const char *id,
-                 bool (*stop)(void *arg), void *arg, struct cay_error *err)
+bool cay_images_may_be_old(struct cay_core *core, const char *name)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    CAY_AUTO_FD int fd = -1;
-    struct cay_job job;
-    int r = cay_core_job_wait(core, owner, id, &fd, err);
-    if (r < 0)
-        return r;
-    struct pollfd end = {.fd = fd, .events = POLLIN};
-    while (poll(&end, 1, CAY_JOB_LOOK_MS) <= 0)
-        if (stop(arg)) /* it gives up by itself when the server closes; others may want it */
-            return cay_fail(err, CAY_ERR_CONFLICT, "nobody waits for the image any more");
-    r = cay_core_job(core, owner, id, &a, &job, err);
-    if (r == 0 && job.state != CAY_JOB_SUCCEEDED) {
-        *err = job.err;
-        return err->code ? err->code : cay_fail(err, CAY_ERR_INTERNAL, "the pull was lost");
-    }
-    return r;
+    struct cay_error ignored; /* what is not here is fetched anyway */
+    struct cay_image image;
+    struct cay_ref ref;
+    return core->registry && cay_core_image(core, name, &a, &image, &ignored) == 0 &&
+           image.source && strchr(image.source, '/') && /* else a recipe or an archive */
+           cay_ref_parse(&a, name, &ref, &ignored) == 0 && !ref.digest;
 }
 
-int cay_images_ask(struct cay_core *core, const char *name, bool (*stop)(void *arg), void *arg,
-                   struct cay_error *err)
+int cay_images_spell(struct cay_core *core, const char *name, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    const struct cay_account owner = {.id = CAY_LOCAL_ACCOUNT};
     struct cay_image_list list;
     const char *same = name;
-    char id[CAY_ID_SIZE];
-    int r = cay_core_image_pull(core, &owner, name, CAY_PULL_MISSING, id, err);
-    if (r == 0)
-        r = await(core, &owner, id, stop, arg, err);
-    if (r == 0)
-        r = short_name(&a, name, &same, err);
+    int r = short_name(&a, name, &same, err);
     if (r < 0 || strcmp(same, name) == 0)
         return r;
     r = cay_provider_image_list(core->provider, same, &a, &list, err);

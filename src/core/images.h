@@ -11,11 +11,7 @@
 
 struct cay_core;
 
-enum cay_pull_policy {
-    CAY_PULL_MISSING, /* what is there is good */
-    CAY_PULL_ALWAYS,  /* the registry is asked whether it is still the same */
-    CAY_PULL_NEVER,   /* nobody is asked */
-};
+/* "always", "missing", "never". */
 bool cay_pull_policy_parse(const char *word, enum cay_pull_policy *out);
 
 struct cay_image {
@@ -65,11 +61,28 @@ int cay_core_image_load(struct cay_core *core, const struct cay_account *owner, 
                         struct cay_load_ends *out, char job_out[CAY_ID_SIZE],
                         struct cay_error *err);
 
-/* For fetch.c: is the name one that a registry is asked for? Then: it is here on return, by this
- * very spelling. `stop` is asked a few times a second. */
-bool cay_images_are_asked_for(struct cay_core *core, const char *name);
-int cay_images_ask(struct cay_core *core, const char *name, bool (*stop)(void *arg), void *arg,
-                   struct cay_error *err);
+/* A job that builds it by recipe. CAY_ERR_NOT_FOUND, "NO_RECIPE"; CAY_ERR_INVALID with the field
+ * "recipe". */
+int cay_core_image_build(struct cay_core *core, const struct cay_account *owner,
+                         const struct cay_recipe *what, char job_out[CAY_ID_SIZE],
+                         struct cay_error *err);
+
+/* For creates: is the name one that a registry is asked for? */
+bool cay_images_are_asked_for(struct cay_core *core, const char *name, enum cay_pull_policy policy);
+/* Is it here, from a registry that may have another under that name by now? */
+bool cay_images_may_be_old(struct cay_core *core, const char *name);
+struct cay_image_wish {
+    const char *name;
+    enum cay_pull_policy policy;
+    bool brief; /* there is another way: a registry that does not answer is not waited for */
+};
+/* As above; `then` as struct cay_task_spec has it. */
+int cay_images_pull(struct cay_core *core, const struct cay_account *owner,
+                    const struct cay_image_wish *wish,
+                    void (*then)(struct cay_core *core, void *arg, const struct cay_error *err),
+                    void *then_arg, char job_out[CAY_ID_SIZE], struct cay_error *err);
+/* What was pulled by its short name is here by this spelling too. */
+int cay_images_spell(struct cay_core *core, const char *name, struct cay_error *err);
 /* For core.c */
 int cay_images_open(struct cay_core *core, const struct cay_config *cfg, struct cay_error *err);
 void cay_images_close(struct cay_core *core);

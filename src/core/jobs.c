@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "core/core.h"
+#include "core/fetch.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +12,20 @@
 #define ID_PREFIX "job_"
 #define ID_HALF 8 /* digits that are random, and as many that sign them */
 
+/* Who is told of the end. */
+struct ear {
+    struct ear *next;
+    void (*then)(struct cay_core *core, void *arg, const struct cay_error *err);
+    void *arg;
+};
+
 struct cay_task {
     struct cay_task *next;
     struct cay_core *core;
     struct cay_task_spec spec; /* strings in the arena */
     struct cay_arena arena;
     struct cay_strs accounts; /* who want it; those who gave it up are NULL */
+    struct ear *ears;         /* malloc'ed */
     struct cay_job told;
     bool cancelled;
     int end_fd, wait_fd; /* a pipe whose end is the job's */
@@ -45,7 +54,7 @@ static void free_task(struct cay_task *t)
     free(t);
 }
 
-void cay_jobs_done(struct cay_core *core)
+void cay_jobs_stop(struct cay_core *core)
 {
     struct cay_jobs *jobs = &core->jobs;
     pthread_mutex_lock(&jobs->lock);
@@ -56,6 +65,10 @@ void cay_jobs_done(struct cay_core *core)
     cay_queue_close(&jobs->queue);
     while (jobs->started > 0)
         (void)pthread_join(jobs->threads[--jobs->started], NULL);
+}
+
+void cay_jobs_done(struct cay_jobs *jobs)
+{
     cay_queue_done(&jobs->queue);
     for (struct cay_task *t; (t = jobs->first);) {
         jobs->first = t->next;
@@ -142,10 +155,14 @@ static void sweep(struct cay_jobs *jobs)
 
 /* ---- running ---- */
 
+/* The task may be gone as soon as the lock is. */
 static void end(struct cay_task *t, int r, const struct cay_error *err)
 {
-    struct cay_jobs *jobs = &t->core->jobs;
+    struct cay_core *core = t->core;
+    struct cay_jobs *jobs = &core->jobs;
     pthread_mutex_lock(&jobs->lock);
+    struct ear *ears = t->ears;
+    t->ears = NULL;
     bool cancelled = r < 0 && t->cancelled;
     t->told.state = r == 0 ? CAY_JOB_SUCCEEDED : cancelled ? CAY_JOB_CANCELLED : CAY_JOB_FAILED;
     t->told.step = r == 0 ? "done" : t->told.step;
@@ -159,6 +176,10 @@ static void end(struct cay_task *t, int r, const struct cay_error *err)
     t->spec.drop = NULL;
     jobs->busy--;
     pthread_mutex_unlock(&jobs->lock);
+    for (struct ear *ear; (ear = ears); free(ear)) {
+        ears = ear->next;
+        ear->then(core, ear->arg, r < 0 ? err : NULL);
+    }
 }
 
 static void *job_main(void *arg)
@@ -230,9 +251,10 @@ static int begin(struct cay_core *core, const struct cay_account *owner,
                  const struct cay_task_spec *spec, struct cay_task **out, struct cay_error *err)
 {
     struct cay_jobs *jobs = &core->jobs;
+    if (jobs->closing)
+        return cay_fail(err, CAY_ERR_UNAVAILABLE, "the server is stopping");
     sweep(jobs);
-    if (jobs->closing || jobs->count >= CAY_JOBS ||
-        jobs->busy >= CAY_JOBS_WAITING + CAY_JOB_THREADS ||
+    if (jobs->count >= CAY_JOBS || jobs->busy >= CAY_JOBS_WAITING + CAY_JOB_THREADS ||
         (spec->most && count_kind(jobs, spec->kind) >= spec->most))
         return too_many(err);
     int r = make_thread(core, err);
@@ -271,6 +293,15 @@ static bool join(struct cay_task *t, const struct cay_account *owner)
     return true;
 }
 
+static void add_ear(struct cay_task *t, const struct cay_task_spec *spec)
+{
+    struct ear *ear = calloc(1, sizeof *ear);
+    if (!ear)
+        abort();
+    *ear = (struct ear){t->ears, spec->then, spec->then_arg};
+    t->ears = ear;
+}
+
 int cay_task_begin(struct cay_core *core, const struct cay_account *owner,
                    const struct cay_task_spec *spec, char id_out[CAY_ID_SIZE],
                    struct cay_error *err)
@@ -284,6 +315,8 @@ int cay_task_begin(struct cay_core *core, const struct cay_account *owner,
         r = begin(core, owner, spec, &t, err);
     else if (!join(t, owner))
         r = too_many(err);
+    if (r == 0 && spec->then)
+        add_ear(t, spec);
     if (r == 0)
         memcpy(id_out, t->told.id, CAY_ID_SIZE);
     pthread_mutex_unlock(&jobs->lock);
@@ -347,6 +380,7 @@ bool cay_task_more(struct cay_task *t, size_t part, int64_t bytes)
     measure(t);
     bool goes_on = !t->cancelled;
     pthread_mutex_unlock(&t->core->jobs.lock);
+    cay_fetch_look(t->core); /* who works looks after those who wait */
     return goes_on;
 }
 
@@ -423,7 +457,7 @@ int cay_core_jobs(struct cay_core *core, const struct cay_account *owner, struct
 /* The last one who wants it ends it, and goes on seeing what became of it. */
 static void give_up(struct cay_task *t, const char *account_id)
 {
-    size_t others = 0;
+    size_t others = t->ears != NULL;
     for (size_t i = 0; i < t->accounts.count; i++)
         others += t->accounts.at[i] && strcmp(t->accounts.at[i], account_id) != 0;
     if (others == 0)

@@ -25,7 +25,9 @@ struct cay_jobs {
 };
 
 void cay_jobs_init(struct cay_jobs *jobs);
-void cay_jobs_done(struct cay_core *core); /* what runs is told to give up, and waited for */
+/* What runs is told to give up, and waited for; from now on nothing begins. */
+void cay_jobs_stop(struct cay_core *core);
+void cay_jobs_done(struct cay_jobs *jobs);
 
 struct cay_task_spec {
     const char *kind; /* static */
@@ -35,6 +37,10 @@ struct cay_task_spec {
     int (*run)(struct cay_core *core, struct cay_task *task, void *arg, struct cay_error *err);
     void (*drop)(void *arg); /* frees it, when the job is over or did not begin; or NULL */
     void *arg;
+    /* Told once of the end of the job that it began or joined, by the thread that ended it; err
+     * NULL: it went well. Or NULL. */
+    void (*then)(struct cay_core *core, void *arg, const struct cay_error *err);
+    void *then_arg;
 };
 /* Begins it, or joins the one that does the same. Takes arg. CAY_ERR_UNAVAILABLE, "TOO_MANY_JOBS".
  */
@@ -56,7 +62,7 @@ int cay_core_job(struct cay_core *core, const struct cay_account *owner, const c
                  struct cay_arena *a, struct cay_job *out, struct cay_error *err);
 int cay_core_jobs(struct cay_core *core, const struct cay_account *owner, struct cay_arena *a,
                   struct cay_job_list *out, struct cay_error *err);
-/* It goes on for others who want it. One that is over is as it is. */
+/* It goes on for others who want it, creates too. One that is over is as it is. */
 int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, const char *id,
                         struct cay_arena *a, struct cay_job *out, struct cay_error *err);
 /* Readable, by its end, when the job is over; yours. */

@@ -92,6 +92,52 @@ TEST(a_job_tells_how_far_it_is)
     fixture_close(&f);
 }
 
+struct heard {
+    sem_t told;
+    int code;
+};
+
+static void hear(struct cay_core *core, void *arg, const struct cay_error *err)
+{
+    struct heard *h = arg;
+    (void)core;
+    h->code = err ? err->code : 0;
+    sem_post(&h->told);
+}
+
+/* Who listens is told, and whoever cancels the job does not take it from him. */
+TEST(a_job_tells_those_who_listen)
+{
+    struct fixture f;
+    struct gate g;
+    struct heard first = {.code = 1}, second = {.code = 1};
+    struct cay_error err = {0};
+    struct cay_job job;
+    char id[CAY_ID_SIZE];
+    struct cay_task_spec spec = {
+        .kind = "pull", .key = "k", .run = run, .arg = &g, .then = hear, .then_arg = &first};
+    fixture_open(&f);
+    open_gate(&g);
+    sem_init(&first.told, 0, 0);
+    sem_init(&second.told, 0, 0);
+    g.result = CAY_ERR_LIMIT;
+    CHECK_EQ("begins", cay_task_begin(f.core, &f.me, &spec, id, &err), 0);
+    spec.then_arg = &second;
+    CHECK_EQ("joins", cay_task_begin(f.core, &f.me, &spec, id, &err), 0);
+    CHECK_EQ("cancel", cay_core_job_cancel(f.core, &f.me, id, &f.a, &job, &err), 0);
+    sem_post(&g.go);
+    sem_wait(&first.told);
+    sem_wait(&second.told);
+    CHECK_EQ("how it went", first.code, CAY_ERR_LIMIT);
+    CHECK_EQ("both", second.code, CAY_ERR_LIMIT);
+    fixture_close(&f);
+    spec.then_arg = &first;
+    fixture_open(&f);
+    CHECK_EQ("begins", cay_task_begin(f.core, &f.me, &spec, id, &err), 0);
+    fixture_close(&f);
+    CHECK_EQ("also by one that closes", sem_trywait(&first.told), 0);
+}
+
 TEST(a_job_that_fails_or_is_cancelled_says_so)
 {
     struct fixture f;

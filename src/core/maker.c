@@ -44,6 +44,11 @@ struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
     return job;
 }
 
+struct cay_awaited *cay_maker_awaited(struct cay_maker_job *job)
+{
+    return &job->awaited;
+}
+
 void cay_maker_cancel(struct cay_core *core, struct cay_maker_job *job)
 {
     cay_hold_end(&job->hold);
@@ -69,13 +74,18 @@ static void work_off(struct cay_core *core, struct cay_maker_job *job)
     struct cay_ticket *ticket = job->ticket;
     bool waited = job->awaited.image[0] != 0;
     int r;
+    if (job->awaited.recheck) {
+        job->awaited.recheck = false;
+        cay_fetch(core, job->awaited.image, CAY_PULL_ALWAYS, job->id, go_on, job);
+        return;
+    }
     if (until_ms == 0 || cay_clock_mono_ms() < until_ms)
         r = cay_core_finish_create(core, job->account_id, job->id, job->began_ms, &job->hold,
                                    &ticket, &job->awaited, &err);
     else
         r = cay_fail(&err, CAY_ERR_UNAVAILABLE, "the server is stopping");
     if (r == 0 && !waited && job->awaited.image[0]) {
-        cay_fetch(core, job->awaited.image, job->id, go_on, job);
+        cay_fetch(core, job->awaited.image, job->awaited.policy, job->id, go_on, job);
         return;
     }
     cay_maker_cancel(core, job); /* the id is free when the waiter hears of it */

@@ -7,6 +7,7 @@
 #include "model/limits.h"
 #include <stdatomic.h>
 
+struct cay_awaited;
 struct cay_core;
 struct cay_maker_job;
 struct cay_spec_source;
@@ -28,6 +29,8 @@ struct cay_maker_job *cay_maker_reserve(struct cay_core *core, const char *id,
                                         const char *account_id,
                                         const struct cay_spec_source *source,
                                         struct cay_error *err);
+/* What the job knows beside the row; to be filled in before it goes. */
+struct cay_awaited *cay_maker_awaited(struct cay_maker_job *job);
 /* Its row is there: makes it; without threads at once. Takes the job, and the ticket of who waits
  * (or NULL). */
 void cay_maker_go(struct cay_core *core, struct cay_maker_job *job, struct cay_ticket *ticket);

@@ -216,21 +216,21 @@ static void pull_done(struct pull *p)
     cay_arena_done(&p->arena);
 }
 
-int cay_pull_image(struct cay_core *core, struct cay_task *task, const char *name,
-                   enum cay_pull_policy policy, struct cay_error *err)
+int cay_pull_image(struct cay_core *core, struct cay_task *task, const struct cay_image_wish *wish,
+                   struct cay_error *err)
 {
     CAY_CLEANUP(pull_done)
     struct pull p = {.core = core, .task = task, .until_ms = cay_clock_mono_ms() + CAY_PULL_MS};
     struct at none = {.p = &p, .part = SIZE_MAX};
-    const struct cay_registry_watch watch = {.step = step, .arg = &none};
+    const struct cay_registry_watch watch = {.step = step, .arg = &none, .brief = wish->brief};
     struct cay_image_list list;
     pthread_mutex_init(&p.lock, NULL);
-    int r = cay_ref_parse(&p.arena, name, &p.ref, err);
+    int r = cay_ref_parse(&p.arena, wish->name, &p.ref, err);
     if (r < 0)
         return r;
-    name = cay_ref_short(&p.arena, &p.ref);
+    const char *name = cay_ref_short(&p.arena, &p.ref);
     r = cay_provider_image_list(core->provider, name, &p.arena, &list, err);
-    if (r == 0 && policy != CAY_PULL_ALWAYS)
+    if (r == 0 && wish->policy != CAY_PULL_ALWAYS)
         return 0;
     if (r < 0 && r != CAY_ERR_NOT_FOUND)
         return r;

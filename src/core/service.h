@@ -57,11 +57,8 @@ const char *cay_core_isolation(struct cay_core *core); /* "native", "docker" */
 const char *cay_core_provider(struct cay_core *core);  /* its name, as --provider takes it */
 void cay_core_health(struct cay_core *core, struct cay_arena *a, struct cay_core_health *out);
 
-int cay_core_create(struct cay_core *core, const struct cay_account *owner,
-                    const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
-                    struct cay_error *err);
-/* For who waits, but not here for long: a ticket comes out when it must be ready first, or when its
- * image has to be made, and is then as with begin_create. */
+/* It runs on return; or a ticket comes out, when it must be ready first or its image has to be had
+ * first, and is then as with begin_create. */
 int cay_core_make(struct cay_core *core, const struct cay_account *owner,
                   const struct cay_spec *spec, struct cay_arena *a, struct cay_sandbox *out,
                   struct cay_ticket **ticket_out, struct cay_error *err);
@@ -252,10 +249,6 @@ int cay_core_file(struct cay_core *core, const struct cay_account *owner, const 
 /* What a reply means to the caller: 0 when it is good. NULL: there was none. */
 int cay_core_file_verdict(const struct cay_file_request *rq, const struct cay_file_reply *reply,
                           struct cay_error *err);
-
-/* A symbolic link, in place of what was there, with root's rights in the sandbox. */
-int cay_core_put_link(struct cay_core *core, const struct cay_sandbox *sb, const char *path,
-                      const char *target, struct cay_error *err);
 
 /* Code history, see history/history.h; of a sandbox without one CAY_ERR_NOT_FOUND, "NO_HISTORY".
  * Ids are of executions or commits; unknown ones are CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND". */

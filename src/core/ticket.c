@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@ struct cay_ticket {
     atomic_bool over; /* after err was written */
     struct cay_error err;
     int read_fd, write_fd;
+    pthread_mutex_t lock; /* of what follows, and of the step to `over` */
+    void (*then)(void *arg);
+    void *arg;
 };
 
 struct cay_ticket *cay_ticket_new(struct cay_error *err)
@@ -26,6 +30,7 @@ struct cay_ticket *cay_ticket_new(struct cay_error *err)
         return NULL;
     }
     atomic_store(&t->holders, 2);
+    pthread_mutex_init(&t->lock, NULL);
     t->read_fd = fds[0];
     t->write_fd = fds[1];
     return t;
@@ -37,7 +42,19 @@ void cay_ticket_free(struct cay_ticket *t)
         return;
     cay_close_fd(&t->read_fd);
     cay_close_fd(&t->write_fd);
+    pthread_mutex_destroy(&t->lock);
     free(t);
+}
+
+void cay_ticket_then(struct cay_ticket *t, void (*then)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&t->lock);
+    bool over = atomic_load(&t->over);
+    t->then = then;
+    t->arg = arg;
+    pthread_mutex_unlock(&t->lock);
+    if (over)
+        then(arg);
 }
 
 void cay_ticket_done(struct cay_ticket *t, const struct cay_error *err)
@@ -46,8 +63,13 @@ void cay_ticket_done(struct cay_ticket *t, const struct cay_error *err)
         return;
     if (err)
         t->err = *err;
+    pthread_mutex_lock(&t->lock);
     atomic_store(&t->over, true);
+    void (*then)(void *arg) = t->then;
+    pthread_mutex_unlock(&t->lock);
     (void)!write(t->write_fd, "", 1); /* a pipe of its own has room for one byte */
+    if (then)
+        then(t->arg);
     cay_ticket_free(t);
 }
 

@@ -15,5 +15,7 @@ void cay_ticket_done(struct cay_ticket *t, const struct cay_error *err);
 /* The waiter's. Readable once it is over; borrowed. */
 int cay_ticket_fd(const struct cay_ticket *t);
 bool cay_ticket_is_over(const struct cay_ticket *t);
+/* `then` is called once when it is over: now, or by the worker, who does not wait meanwhile. */
+void cay_ticket_then(struct cay_ticket *t, void (*then)(void *arg), void *arg);
 /* How it went; blocks until it is over. */
 int cay_ticket_verdict(struct cay_ticket *t, struct cay_error *err);

@@ -5,6 +5,7 @@
 #include "core/core.h"
 #include "core/images.h"
 #include "core/load.h"
+#include "image/packed.h"
 #include "image/ref.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 
 #define LOOK_MS 250 /* between two looks whether it is still wanted */
 #define CHUNK (256 * 1024)
+#define HEAD 4 /* bytes that tell how it is packed */
 
 static const char load_kind[] = "load";
 
@@ -42,34 +44,95 @@ static int write_all(int fd, const char *data, size_t len, struct cay_error *err
     return 0;
 }
 
+/* An archive on its way into its file; a whole that is packed is unpacked. */
+struct intake {
+    struct cay_packed *unpacker;
+    int to;
+    uint64_t packed, plain;
+    char *in, *out; /* CHUNK each */
+    size_t held;    /* of `in`, until there is enough to tell how it is packed */
+};
+
+static void intake_done(struct intake *k)
+{
+    cay_packed_free(k->unpacker);
+    free(k->in);
+    free(k->out);
+}
+
+static int too_large(uint64_t plain, uint64_t packed, struct cay_error *err)
+{
+    if (plain > (uint64_t)CAY_ARCHIVE_BYTES)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "an archive of more than %lld bytes",
+                        (long long)CAY_ARCHIVE_BYTES);
+    if (plain > (uint64_t)CAY_LAYER_RATIO_BYTES && plain / CAY_LAYER_RATIO > packed)
+        return cay_fail(err, CAY_ERR_TOO_LARGE,
+                        "the archive unpacks to more than %d times its size", CAY_LAYER_RATIO);
+    return 0;
+}
+
+/* All that is held; and at the end what the unpacker holds. */
+static int take(struct intake *k, struct cay_error *err)
+{
+    struct cay_packed_in in = {(unsigned char *)k->in, k->held};
+    const char *why;
+    long n;
+    k->held = 0;
+    do {
+        n = cay_packed_step(k->unpacker, &in, k->out, CHUNK, &why);
+        if (n < 0)
+            return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_ARCHIVE",
+                               "the archive cannot be unpacked: %s", why);
+        k->plain += (uint64_t)n;
+        int r = too_large(k->plain, k->packed, err);
+        if (r == 0)
+            r = write_all(k->to, k->out, (size_t)n, err);
+        if (r < 0)
+            return r;
+    } while (in.len > 0 || n == CHUNK);
+    return 0;
+}
+
+static int end_intake(struct intake *k, struct cay_error *err)
+{
+    int r = take(k, err);
+    if (r == 0 && cay_packed_is_inside(k->unpacker))
+        r = take(k, err);
+    if (r == 0 && cay_packed_is_inside(k->unpacker))
+        r = cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_ARCHIVE",
+                        "the archive cannot be unpacked: it ends in the middle");
+    return r;
+}
+
 static int receive(struct cay_task *task, const struct upload *u, int to, struct cay_error *err)
 {
-    CAY_AUTO_FREE char *buffer = malloc(CHUNK);
+    CAY_CLEANUP(intake_done)
+    struct intake k = {
+        .unpacker = cay_packed_new(), .to = to, .in = malloc(CHUNK), .out = malloc(CHUNK)};
     struct pollfd p = {.fd = u->data_fd, .events = POLLIN};
     char whole;
-    if (!buffer)
+    int r = 0;
+    if (!k.in || !k.out)
         abort();
     cay_task_at(task, "receiving");
-    for (int64_t bytes = 0;;) {
+    while (r == 0) {
         if (!cay_task_goes_on(task))
             return cay_fail_as(err, CAY_ERR_CONFLICT, "CANCELLED", "it was given up");
         if (poll(&p, 1, LOOK_MS) <= 0)
             continue;
-        ssize_t n = read(u->data_fd, buffer, CHUNK);
+        ssize_t n = read(u->data_fd, k.in + k.held, CHUNK - k.held);
         if (n == 0)
             break;
         if (n < 0 && errno != EINTR && errno != EAGAIN)
             return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot read the archive");
-        if (n > 0 && (bytes += n) > CAY_ARCHIVE_BYTES)
-            return cay_fail(err, CAY_ERR_TOO_LARGE, "an archive of more than %lld bytes",
-                            (long long)CAY_ARCHIVE_BYTES);
-        int r = n > 0 ? write_all(to, buffer, (size_t)n, err) : 0;
-        if (r < 0)
-            return r;
+        k.held += n > 0 ? (size_t)n : 0;
+        k.packed += n > 0 ? (uint64_t)n : 0;
+        if (k.packed >= HEAD)
+            r = take(&k, err);
     }
-    return read(u->end_fd, &whole, 1) == 1
-               ? 0
-               : cay_fail(err, CAY_ERR_INVALID, "the archive did not come to its end");
+    if (r == 0 && read(u->end_fd, &whole, 1) != 1)
+        r = cay_fail(err, CAY_ERR_INVALID, "the archive did not come to its end");
+    return r < 0 ? r : end_intake(&k, err);
 }
 
 struct telling {

@@ -1,31 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/blob.h"
+#include "image/packed.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <openssl/evp.h>
 #include <string.h>
 #include <sys/types.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #define CHUNK (256 * 1024)
 #define TELL_BYTES (1 * CAY_MIB) /* between two reports of progress */
 #define BLOCK 512
-#define ANY_GZIP 31   /* window bits: the largest, with gzip's own head */
-#define WINDOW_LOG 27 /* of zstd: 128 MiB, what its own tool takes without being asked */
-
-enum form { UNKNOWN, PLAIN, GZIP, ZSTD };
 
 struct cay_blob {
     int fd, progress_fd;
     uint64_t offset, left; /* of the file */
     uint64_t packed, plain, told;
-    enum form form;
-    bool inside; /* a gzip member or zstd frame has begun and not ended */
     EVP_MD_CTX *packed_sum, *plain_sum;
-    z_stream z;
-    ZSTD_DStream *zstd;
-    ZSTD_inBuffer in; /* of both */
+    struct cay_packed *unpacker;
+    struct cay_packed_in in; /* of in_buf, what was not used up */
     unsigned char *in_buf, *out_buf;
     size_t out_at, out_len;
     struct cay_error err; /* code 0: none */
@@ -41,14 +33,11 @@ struct cay_blob *cay_blob_new(int fd, uint64_t offset, uint64_t size, int progre
     s->plain_sum = EVP_MD_CTX_new();
     s->in_buf = malloc(CHUNK);
     s->out_buf = malloc(CHUNK);
-    s->zstd = ZSTD_createDStream();
-    if (!s->packed_sum || !s->plain_sum || !s->in_buf || !s->out_buf || !s->zstd ||
+    s->unpacker = cay_packed_new();
+    if (!s->packed_sum || !s->plain_sum || !s->in_buf || !s->out_buf ||
         EVP_DigestInit_ex(s->packed_sum, EVP_sha256(), NULL) != 1 ||
-        EVP_DigestInit_ex(s->plain_sum, EVP_sha256(), NULL) != 1 ||
-        inflateInit2(&s->z, ANY_GZIP) != Z_OK)
+        EVP_DigestInit_ex(s->plain_sum, EVP_sha256(), NULL) != 1)
         abort();
-    (void)ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, WINDOW_LOG); /* the default, too */
-    s->in.src = s->in_buf;
     return s;
 }
 
@@ -84,58 +73,12 @@ static ssize_t refill(struct cay_blob *s)
     s->offset += (uint64_t)n;
     s->left -= (uint64_t)n;
     s->packed += (uint64_t)n;
-    s->in.pos = 0;
-    s->in.size = (size_t)n;
+    s->in = (struct cay_packed_in){s->in_buf, (size_t)n};
     tell(s);
     return n;
 }
 
-static enum form form_of(const unsigned char *at, size_t len)
-{
-    static const unsigned char gzip[] = {0x1f, 0x8b}, zstd[] = {0x28, 0xb5, 0x2f, 0xfd};
-    if (len >= sizeof gzip && memcmp(at, gzip, sizeof gzip) == 0)
-        return GZIP;
-    return len >= sizeof zstd && memcmp(at, zstd, sizeof zstd) == 0 ? ZSTD : PLAIN;
-}
-
 /* ---- the plain side ---- */
-
-static int unpack_gzip(struct cay_blob *s)
-{
-    if (!s->inside && inflateReset(&s->z) != Z_OK)
-        return bad(s, "gzip");
-    s->inside = true;
-    s->z.next_in = s->in_buf + s->in.pos;
-    s->z.avail_in = (unsigned)(s->in.size - s->in.pos);
-    s->z.next_out = s->out_buf;
-    s->z.avail_out = CHUNK;
-    int r = inflate(&s->z, Z_NO_FLUSH);
-    if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-        return bad(s, s->z.msg ? s->z.msg : "bad gzip data");
-    s->in.pos = s->in.size - s->z.avail_in;
-    s->out_len = CHUNK - s->z.avail_out;
-    s->inside = r != Z_STREAM_END;
-    return 0;
-}
-
-static int unpack_zstd(struct cay_blob *s)
-{
-    ZSTD_outBuffer out = {s->out_buf, CHUNK, 0};
-    size_t r = ZSTD_decompressStream(s->zstd, &out, &s->in);
-    if (ZSTD_isError(r))
-        return bad(s, ZSTD_getErrorName(r));
-    s->out_len = out.pos;
-    s->inside = r != 0;
-    return 0;
-}
-
-static int unpack_plain(struct cay_blob *s)
-{
-    memcpy(s->out_buf, s->in_buf + s->in.pos, s->in.size - s->in.pos);
-    s->out_len = s->in.size - s->in.pos;
-    s->in.pos = s->in.size;
-    return 0;
-}
 
 static int hold_against_limits(struct cay_blob *s)
 {
@@ -156,21 +99,20 @@ static int more(struct cay_blob *s)
     s->out_at = s->out_len = 0;
     /* A decoder may take input and give nothing, or hold output when there is no input left. */
     for (bool flushed = false; s->out_len == 0;) {
-        if (s->in.pos == s->in.size) {
+        if (s->in.len == 0) {
             ssize_t n = refill(s);
+            bool inside = cay_packed_is_inside(s->unpacker);
             if (n < 0)
                 return (int)n;
-            if (n == 0 && (flushed || !s->inside))
-                return s->inside ? bad(s, "it ends in the middle") : 0;
+            if (n == 0 && (flushed || !inside))
+                return inside ? bad(s, "it ends in the middle") : 0;
             flushed = n == 0;
         }
-        if (s->form == UNKNOWN)
-            s->form = form_of(s->in_buf, s->in.size);
-        int r = s->form == GZIP   ? unpack_gzip(s)
-                : s->form == ZSTD ? unpack_zstd(s)
-                                  : unpack_plain(s);
-        if (r < 0)
-            return r;
+        const char *why;
+        long len = cay_packed_step(s->unpacker, &s->in, s->out_buf, CHUNK, &why);
+        if (len < 0)
+            return bad(s, why);
+        s->out_len = (size_t)len;
     }
     (void)EVP_DigestUpdate(s->plain_sum, s->out_buf, s->out_len);
     s->plain += s->out_len;

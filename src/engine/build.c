@@ -6,35 +6,29 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "engine/dispatcher.h"
-#include <ctype.h>
+#include "engine/shelf.h"
+#include "image/recipe.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
-/* ---- recipes ---- */
+#define SUFFIX 8       /* letters that mktemp adds */
+#define SWEEP_TRIES 20 /* what goes with an engine that was killed */
+#define SWEEP_MS 100   /* is gone by then */
 
-/* What stands behind `name` in it; or NULL. */
-static const char *name_in(char *text)
-{
-    char *rest = NULL;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        line += strspn(line, " \t");
-        if (strncmp(line, "name", 4) != 0 || !isblank((unsigned char)line[4]))
-            continue;
-        line += 4 + strspn(line + 4, " \t");
-        line[strcspn(line, " \t\r")] = 0;
-        return line;
-    }
-    return NULL;
-}
+/* ---- recipes ---- */
 
 /* Writes every name to `out`, or finds the file of one. */
 static bool look_through(const char *directory, const char *wanted, FILE *out, char *file,
@@ -50,10 +44,12 @@ static bool look_through(const char *directory, const char *wanted, FILE *out, c
         if (e->d_name[0] == '.' ||
             cay_path_read(dirfd(dir), e->d_name, CAY_RECIPE_BYTES, &a, &text, NULL, &ignored) < 0)
             continue;
-        const char *name = name_in(text);
-        if (name && out)
+        const char *name;
+        if (cay_recipe_name(&a, text, &name, &ignored) < 0)
+            continue;
+        if (out)
             (void)fprintf(out, "%s\n", name);
-        if (name && wanted && strcmp(name, wanted) == 0) {
+        if (wanted && strcmp(name, wanted) == 0) {
             (void)snprintf(file, size, "%s/%s", directory, e->d_name);
             found = true;
         }
@@ -85,93 +81,157 @@ static char *const *clean_environment(void)
     return env;
 }
 
-static void CAY_NORETURN run_builder(const struct cay_engine *e, const char *recipe, int out,
-                                     pid_t parent)
+/* What is asked for, in the child. */
+struct wish {
+    const struct cay_engine_request *rq;
+    int out;    /* to tell of it */
+    int recipe; /* a file with the text of one; -1: the operator's */
+};
+
+static void CAY_NORETURN run_builder(const struct cay_engine *e, const struct wish *w,
+                                     const char *recipe, pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1);
-    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || dup2(null, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-        dup2(out, STDERR_FILENO) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
+    int in = w->recipe >= 0 ? w->recipe : open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(w->out, STDOUT_FILENO) < 0 ||
+        dup2(w->out, STDERR_FILENO) < 0 || close_range(STDERR_FILENO + 1, ~0U, 0) < 0)
         _exit(1);
     (void)signal(SIGPIPE, SIG_DFL); /* nobody listens: it ends */
     (void)setsid();
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    const char *const argv[] = {e->cfg->builder, recipe, e->cfg->store_path, NULL};
+    bool again = w->recipe >= 0 || w->rq->again;
+    const char *const argv[] = {e->cfg->builder, again ? "--again" : recipe,
+                                again ? recipe : e->cfg->store_path,
+                                again ? e->cfg->store_path : NULL, NULL};
     (void)execve(e->cfg->builder, (char *const *)argv, clean_environment());
     printf("cannot run %s: %s\n", e->cfg->builder, strerror(errno));
     (void)fflush(stdout);
     _exit(127);
 }
 
-/* Its exit status; -1 when its time was over. SIGCHLD is blocked, so it is waited for. */
-static int wait_for(pid_t pid, int64_t ms)
+/* Its exit status; -1 when its time was over, or when nobody listens at the other end of `out` any
+ * more (-1: that does not count). */
+static int wait_for(pid_t pid, int64_t ms, int out)
 {
-    sigset_t set;
-    int status;
+    CAY_AUTO_FD int end = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd p[] = {{.fd = end, .events = POLLIN}, {.fd = out}};
     int64_t until_ms = cay_clock_mono_ms() + ms;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
     for (;;) {
+        int status;
+        int64_t left_ms = until_ms - cay_clock_mono_ms();
         if (waitpid(pid, &status, WNOHANG) == pid)
             return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-        int64_t left_ms = until_ms - cay_clock_mono_ms();
-        struct timespec t = {left_ms / 1000, left_ms % 1000 * 1000000};
-        if (left_ms <= 0)
+        if (left_ms <= 0 || (p[1].revents & POLLERR))
             return -1;
-        (void)sigtimedwait(&set, NULL, &t);
+        (void)poll(p, CAY_COUNT(p), (int)left_ms); /* CAY_BUILD_MS is much less than INT_MAX */
     }
 }
 
-static const char *build(const struct cay_engine *e, const char *name, int out)
+static const char *build(const struct cay_engine *e, const struct wish *w)
 {
-    char recipe[PATH_MAX];
-    if (!e->cfg->builder || !e->cfg->recipes ||
-        !look_through(e->cfg->recipes, name, NULL, recipe, sizeof recipe))
+    char recipe[PATH_MAX] = "-";
+    if (!e->cfg->builder)
+        return CAY_BUILD_NONE;
+    if (w->recipe < 0 && (!e->cfg->recipes || !look_through(e->cfg->recipes, w->rq->image, NULL,
+                                                            recipe, sizeof recipe)))
         return CAY_BUILD_NONE;
     pid_t self = getpid(), pid = fork();
     if (pid == 0)
-        run_builder(e, recipe, out, self);
-    int status = pid < 0 ? 1 : wait_for(pid, CAY_BUILD_MS);
+        run_builder(e, w, recipe, self);
+    int status = pid < 0 ? 1 : wait_for(pid, CAY_BUILD_MS, w->out);
     if (status >= 0)
         return status == 0 ? CAY_BUILD_DONE : CAY_BUILD_FAILED;
     (void)kill(-pid, SIGTERM); /* time to remove what is half made */
-    if (wait_for(pid, CAY_BUILD_END_MS) < 0)
+    if (wait_for(pid, CAY_BUILD_END_MS, -1) < 0)
         (void)kill(-pid, SIGKILL);
     return CAY_BUILD_LATE;
 }
 
-/* Of the dispatcher's descriptors nothing stays: a client's copy here would keep his connection
- * open. Then we are where the recipes are. */
-static bool leave_engine(const struct cay_engine *e, int *out)
+/* A copy that nobody else can change while it is read, or -1. */
+static int copy_recipe(int fd)
 {
-    int host = fcntl(e->host_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 2);
-    int pipe = fcntl(*out, F_DUPFD_CLOEXEC, STDERR_FILENO + 2);
-    if (host < 0 || pipe < 0 || setns(host, CLONE_NEWNS) < 0 || chdir("/") < 0)
-        return false;
-    *out = dup2(pipe, STDERR_FILENO + 1);
-    return *out >= 0 && close_range((unsigned)*out + 1, ~0U, 0) == 0;
+    CAY_AUTO_FD int copy = memfd_create("recipe", MFD_CLOEXEC);
+    static char text[CAY_RECIPE_BYTES + 1];
+    ssize_t n = copy < 0 ? -1 : pread(fd, text, sizeof text, 0);
+    if (n <= 0 || n > CAY_RECIPE_BYTES || memchr(text, 0, (size_t)n) ||
+        write(copy, text, (size_t)n) != n)
+        return -1;
+    return cay_take_fd(&copy);
 }
 
-static void CAY_NORETURN run_child(const struct cay_engine *e, const char *name, int fd)
+/* Of the dispatcher's descriptors nothing stays: a client's copy here would keep his connection
+ * open. Then we are where the recipes are. */
+static bool leave_engine(const struct cay_engine *e, struct wish *w)
+{
+    enum { OUT = STDERR_FILENO + 1, RECIPE };
+    int host = fcntl(e->host_fd, F_DUPFD_CLOEXEC, RECIPE + 1);
+    int pipe = fcntl(w->out, F_DUPFD_CLOEXEC, RECIPE + 1);
+    int recipe = w->recipe < 0 ? -1 : fcntl(w->recipe, F_DUPFD_CLOEXEC, RECIPE + 1);
+    bool brings = w->recipe >= 0;
+    if (host < 0 || pipe < 0 || setns(host, CLONE_NEWNS) < 0 || chdir("/") < 0)
+        return false;
+    w->out = dup2(pipe, OUT);
+    w->recipe = brings ? dup2(recipe, RECIPE) : -1;
+    return w->out >= 0 && (!brings || w->recipe >= 0) &&
+           close_range(brings ? RECIPE + 1 : OUT + 1, ~0U, 0) == 0;
+}
+
+static void CAY_NORETURN run_child(const struct cay_engine *e, struct wish w)
 {
     (void)prctl(PR_SET_NAME, "cay-build");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, 5); /* never at the cost of those who have their sandbox */
     (void)signal(SIGPIPE, SIG_IGN);
-    FILE *out = leave_engine(e, &fd) ? fdopen(fd, "w") : NULL;
+    bool brings = w.recipe >= 0;
+    if (brings && (w.recipe = copy_recipe(w.recipe)) < 0)
+        _exit(1);
+    FILE *out = leave_engine(e, &w) ? fdopen(w.out, "w") : NULL;
     if (!out)
         _exit(1);
     const char *verdict = CAY_BUILD_DONE;
-    if (*name)
-        verdict = build(e, name, fd);
+    if (*w.rq->image)
+        verdict = build(e, &w);
     else if (e->cfg->recipes)
         (void)look_through(e->cfg->recipes, NULL, out, NULL, 0);
     (void)fprintf(out, "%s\n", verdict);
     _exit(fclose(out) != 0);
+}
+
+/* ---- what was cut ---- */
+
+/* While its lock is held by somebody who may be about to die. */
+static bool take_lock(int fd)
+{
+    for (int i = 0; i < SWEEP_TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = SWEEP_MS * 1000000L}, NULL);
+    }
+    return false;
+}
+
+/* Builds lie in tmp/FILE.XXXXXXXX, and hold lock.FILE. What had become a layer and has no name yet
+ * goes with the next prune. */
+void cay_build_sweep(int images_fd)
+{
+    int fd = openat(images_fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char path[NAME_MAX + 8];
+        const char *dot = strrchr(entry->d_name, '.');
+        if (entry->d_name[0] == '.' || !dot || strlen(dot) != 1 + SUFFIX)
+            continue;
+        (void)snprintf(path, sizeof path, "lock.%.*s", (int)(dot - entry->d_name), entry->d_name);
+        CAY_AUTO_FD int lock = openat(images_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        if (lock >= 0 && take_lock(lock))
+            cay_trash_remove(fd, entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
 }
 
 /* ---- the dispatcher's side ---- */
@@ -185,7 +245,7 @@ static pid_t *free_place(struct cay_dispatcher *d, bool looks)
     return NULL;
 }
 
-void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p)
+void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p, int recipe_fd)
 {
     struct cay_error err;
     int fds[2] = {-1, -1};
@@ -198,7 +258,7 @@ void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p)
     }
     pid_t pid = pipe2(fds, O_CLOEXEC) < 0 ? -1 : fork();
     if (pid == 0)
-        run_child(&d->engine, p->request.image, fds[1]);
+        run_child(&d->engine, (struct wish){&p->request, fds[1], recipe_fd});
     if (pid > 0)
         *place = pid;
     else

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Building an image by recipe: a child that runs the builder, and tells of it through a pipe.
  *
- * Only recipes in the operator's directory are built, by the name that stands in them; whoever asks
- * says that name and nothing else. What comes out of the pipe is text, a line for each step, and
- * last of all a verdict. Without one the child was ended. Who closes the pipe ends the build. */
+ * Recipes in the operator's directory are built by the name that stands in them; a request may
+ * bring the text of another, which its builder holds to the same language: packages of Debian's and
+ * npm's own, by name. What comes out of the pipe is text, a line for each step, and last of all a
+ * verdict. Without one the child was ended. Who closes the pipe ends the build. */
 #pragma once
 
 #define CAY_BUILD_DONE "=done"     /* the image is in the store */

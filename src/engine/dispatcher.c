@@ -276,7 +276,8 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         cay_images_take(d, p, fds, fd_count);
         return;
     }
-    for (int i = 0; i < fd_count; i++)
+    int recipe = r == 0 && rq->op == CAY_ENGINE_BUILD && fd_count ? fds[0] : -1;
+    for (int i = recipe < 0 ? 0 : 1; i < fd_count; i++)
         close(fds[i]); /* nobody else is to bring any */
     if (r < 0) {
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
@@ -304,7 +305,8 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         cay_boxes_destroy_all(d);
         return;
     case CAY_ENGINE_BUILD:
-        cay_build_take(d, p);
+        cay_build_take(d, p, recipe);
+        cay_close_fd(&recipe);
         return;
     case CAY_ENGINE_BACKUP:
     case CAY_ENGINE_BACKUP_HOLD:

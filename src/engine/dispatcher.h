@@ -249,7 +249,7 @@ bool cay_backup_is_copy(const struct cay_box *box);
 bool cay_backup_clears(const struct cay_dispatcher *d); /* copies may be removed now */
 
 /* build.c */
-void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p);
+void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p, int recipe_fd); /* borrowed */
 bool cay_build_child_died(struct cay_dispatcher *d, pid_t pid); /* true: it was one of them */
 
 /* adopt.c */

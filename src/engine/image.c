@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "engine/dispatcher.h"
 #include "engine/trust.h"
+#include "image/text.h"
 #include "model/limits.h"
 #include "model/network.h"
 #include <errno.h>
@@ -77,14 +78,10 @@ static int signal_of(const char *text)
 int cay_image_parse(struct cay_arena *a, const char *text, struct cay_image *out,
                     struct cay_error *err)
 {
-    char *rest = NULL;
+    char *rest = cay_arena_strdup(a, text), *value;
+    const char *line;
     *out = (struct cay_image){.user = "", .workdir = ""};
-    for (char *line = strtok_r(cay_arena_strdup(a, text), "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *value = strchr(line, '=');
-        if (!value)
-            continue;
-        *value++ = 0;
+    while (cay_image_text_next(a, &rest, &line, &value)) {
         int r = 0;
         if (strcmp(line, "layers") == 0)
             r = parse_layers(a, value, out, err);
@@ -258,6 +255,8 @@ int cay_image_fit(int images_fd, const struct cay_trust *trust, struct cay_arena
     int r = cay_path_open_dir(images_fd, temp, 0755, &dir, err);
     if (r == 0)
         r = fill_fit(dir, images_fd, image, trust, a, err);
+    if (r == 0 && syncfs(dir) < 0) /* what has a name after a power cut must be whole */
+        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write a fitting layer to the disk");
     if (r == 0 && renameat(images_fd, temp, images_fd, path) == 0)
         return 0;
     if (r == 0 && errno != ENOTEMPTY && errno != EEXIST)

@@ -59,6 +59,19 @@ TEST(image_stop_signal)
     }
 }
 
+TEST(image_values_with_line_breaks)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_image image;
+    struct cay_error err = {0};
+    const char *text = "layers=aa\nenv%=A=1%0A2%25\nenv=B=%0A\nenv%=C=%zz\ncmd=x\n\nno value\n";
+    CHECK_EQ("parsed", cay_image_parse(&a, text, &image, &err), 0);
+    CHECK_EQ("two variables", image.env.count, 2);
+    CHECK_STR("with a break", image.env.at[0], "A=1\n2%");
+    CHECK_STR("as it stands", image.env.at[1], "B=%0A");
+    CHECK_STR("what follows", image.cmd.at[0], "x");
+}
+
 TEST(image_has_a_layer_once)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};

@@ -305,13 +305,21 @@ int cay_layer_unpack(const struct cay_engine *e, const struct cay_berth *berth,
     return r;
 }
 
+/* Builds have theirs beside, and may be called anything. */
+static bool is_named(const char *name, const char *prefix, size_t digits)
+{
+    size_t len = strlen(prefix);
+    return strncmp(name, prefix, len) == 0 && strlen(name) == len + digits &&
+           strspn(name + len, "0123456789abcdef") == digits;
+}
+
 void cay_layer_sweep(int images_fd)
 {
     int fd = openat(images_fd, "tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        bool temp = strncmp(entry->d_name, TEMP_PREFIX, strlen(TEMP_PREFIX)) == 0;
-        bool lock = strncmp(entry->d_name, LOCK_PREFIX, strlen(LOCK_PREFIX)) == 0;
+        bool temp = is_named(entry->d_name, TEMP_PREFIX, 16);
+        bool lock = is_named(entry->d_name, LOCK_PREFIX, 64);
         if (!temp && !lock)
             continue;
         struct stat st;

@@ -29,16 +29,17 @@ enum cay_engine_op {
     CAY_ENGINE_KEPT = 15,   /* answer: memfd with ids of snapshots and volumes, CAY_ID_SIZE each */
     CAY_ENGINE_LIMIT = 16,  /* memory, disk, cpu and pids of one that runs, from now on */
     CAY_ENGINE_SOCKET = 17, /* answer: a descriptor made in the net namespace of `id` */
-    CAY_ENGINE_BUILD = 18,  /* `image` by its recipe, or with none: which can be; answer: a
-                               descriptor to read of it from, see engine/build.h */
+    CAY_ENGINE_BUILD = 18,  /* `image` by its recipe, or that of a file that comes with it, or with
+                               no image: which can be; answer: a descriptor to read of it from, see
+                               engine/build.h */
     /* A backup, root's only; see engine/backup.c. It ends with the connection. */
     CAY_ENGINE_BACKUP = 32, /* answered when everything stands still: descriptor of all trees */
     CAY_ENGINE_BACKUP_HOLD = 33, /* the tree `id` stays as it is */
     CAY_ENGINE_BACKUP_GO = 34,   /* what is not held goes on */
     CAY_ENGINE_BACKUP_TAKE = 35, /* copied, and held no longer; answer: struct cay_engine_copied */
     CAY_ENGINE_BACKUP_FREE = 36, /* held no longer */
-    /* Images; see engine/images.c. These alone may bring descriptors. What lasts ends with the
-     * connection. */
+    /* Images; see engine/images.c. These, and BUILD, may bring descriptors. What lasts ends with
+     * the connection. */
     CAY_ENGINE_IMAGE_HAS = 48,    /* the layer; answer: a byte */
     CAY_ENGINE_IMAGE_LAYER = 49,  /* a file to unpack it from; answer: cay_engine_unpacked */
     CAY_ENGINE_IMAGE_PUT = 50,    /* `image`; a file with its text */
@@ -78,6 +79,7 @@ struct cay_engine_request {
     uint32_t socket;          /* SOCKET: enum cay_socket_kind; CREATE, START: 0 or SOCKET_OUT */
     struct cay_engine_layer layer; /* IMAGE_HAS, IMAGE_LAYER */
     uint32_t pid;                  /* of a sandbox that another provider made, as the host counts */
+    uint32_t again;                /* BUILD: also when there is one of that name */
 };
 
 struct cay_engine_reply {

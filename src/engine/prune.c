@@ -143,6 +143,7 @@ void cay_shelf_sweep(const struct cay_engine *e)
     struct cay_error ignored; /* nothing is pruned without the lock either */
     CAY_AUTO_FD int lock = -1;
     cay_layer_sweep(e->images_fd);
+    cay_build_sweep(e->images_fd);
     if (cay_shelf_lock(e->images_fd, false, &lock, &ignored) == 0)
         (void)cay_shelf_each_use(e, write_use, (void *)e, &ignored);
 }

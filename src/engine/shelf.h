@@ -44,6 +44,8 @@ int cay_shelf_write_meta(int images_fd, const char *diff_id, const struct cay_sh
 int cay_shelf_put(int images_fd, const char *name, int text_fd, struct cay_error *err);
 int cay_shelf_remove(int images_fd, const char *name, struct cay_error *err);
 int cay_shelf_list(const struct cay_engine *e, const char *name, int to, struct cay_error *err);
+/* build.c: removes what builds left that nobody is at any more. */
+void cay_build_sweep(int images_fd);
 /* prune.c */
 int cay_shelf_prune(const struct cay_engine *e, struct cay_engine_pruned *out,
                     struct cay_error *err);

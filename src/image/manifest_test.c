@@ -156,6 +156,9 @@ TEST(image_text_says_what_the_config_said)
     CHECK_STR(name, back.config.diff_ids.at[0], HEX);
     CHECK_EQ(name, back.config.created_ms, 1704164645000);
     CHECK_STR(name, back.source, about.source);
-    about.config.user = "a\nlayers=" HEX;
-    CHECK_EQ("a line break", cay_image_text_write(&a, &about, &text, &err), CAY_ERR_UNPROCESSABLE);
+    about.config.user = "a\nlayers=" HEX "%\n%0A";
+    CHECK_EQ("a line break", cay_image_text_write(&a, &about, &text, &err), 0);
+    CHECK_EQ("a line break", cay_image_text_read(&a, text, &back, &err), 0);
+    CHECK_STR("comes back", back.config.user, about.config.user);
+    CHECK_EQ("and nothing else", back.config.diff_ids.count, 1);
 }

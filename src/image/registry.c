@@ -160,6 +160,7 @@ static int get_token(struct cay_registry_link *l, struct cay_arena *a,
         c->service ? "&service=" : "", c->service ? quote(a, c->service) : "");
     struct cay_web_request rq = {.url = url,
                                  .authorization = basic(a, h),
+                                 .connect_ms = CAY_REGISTRY_CONNECT_MS,
                                  .timeout_ms = CAY_REGISTRY_CALL_MS,
                                  .data = cay_intake_take,
                                  .go_on = cay_intake_go_on,
@@ -216,7 +217,8 @@ static int ask(struct cay_registry_link *l, const char *place, const struct wish
     struct cay_web_request rq = {
         .url = cay_arena_printf(&a, "%s/v2/%s/%s", place, l->ref->repository, w->path),
         .accept = w->accept,
-        .timeout_ms = w->timeout_ms,
+        .connect_ms = l->watch.brief ? CAY_REGISTRY_BRIEF_MS : CAY_REGISTRY_CONNECT_MS,
+        .timeout_ms = l->watch.brief ? CAY_REGISTRY_BRIEF_CALL_MS : w->timeout_ms,
         .data = cay_intake_take,
         .go_on = cay_intake_go_on,
         .arg = w->in};
@@ -314,7 +316,7 @@ static int insist(struct cay_registry_link *l, const char *place, struct wish *w
         enum next next = judge(l, place, w, r, &got, err);
         if (next == DONE)
             cay_str_copy(w->type, sizeof w->type, got.type);
-        if (next != AGAIN)
+        if (next != AGAIN || l->watch.brief)
             return next == DONE ? 0 : err->code;
         /* One that says nothing at all is given less time. */
         tries = w->in->got > before ? 0 : tries + (got.status == 0 ? 2 : 1);

@@ -22,6 +22,7 @@ void cay_registry_close(struct cay_registry *r);
 struct cay_registry_watch {
     bool (*step)(void *arg, int64_t more);
     void *arg;
+    bool brief; /* who does not answer soon is not asked again */
 };
 
 /* The ref's strings are borrowed. `like`, or NULL: one that was answered, and by whom. */

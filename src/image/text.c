@@ -6,20 +6,22 @@
 #include "model/limits.h"
 #include <string.h>
 
-static bool add(struct cay_buf *b, const char *key, const char *value)
+static void add(struct cay_buf *b, const char *key, const char *value)
 {
-    cay_buf_addf(b, "%s=", key);
-    cay_buf_adds(b, value);
+    bool coded = strchr(value, '\n');
+    cay_buf_addf(b, "%s%s=", key, coded ? "%" : "");
+    for (; *value; value++)
+        if (coded && (*value == '\n' || *value == '%'))
+            cay_buf_adds(b, *value == '%' ? "%25" : "%0A");
+        else
+            cay_buf_addc(b, *value);
     cay_buf_addc(b, '\n');
-    return !strchr(value, '\n');
 }
 
-static bool add_all(struct cay_buf *b, const char *key, const struct cay_strs *values)
+static void add_all(struct cay_buf *b, const char *key, const struct cay_strs *values)
 {
-    bool good = true;
     for (size_t i = 0; i < values->count; i++)
-        good &= add(b, key, values->at[i]);
-    return good;
+        add(b, key, values->at[i]);
 }
 
 int cay_image_text_write(struct cay_arena *a, const struct cay_image_about *about, const char **out,
@@ -31,18 +33,19 @@ int cay_image_text_write(struct cay_arena *a, const struct cay_image_about *abou
     cay_buf_adds(&b, "layers=");
     for (size_t i = c->diff_ids.count; i-- > 0;)
         cay_buf_addf(&b, "%s%s", c->diff_ids.at[i], i ? " " : "\n");
-    bool good = add(&b, "user", c->user) & add(&b, "workdir", c->workdir) &
-                add_all(&b, "env", &c->env) & add_all(&b, "entrypoint", &c->entrypoint) &
-                add_all(&b, "cmd", &c->cmd) & add(&b, "stopsignal", c->stop_signal) &
-                add(&b, "arch", c->architecture);
+    add(&b, "user", c->user);
+    add(&b, "workdir", c->workdir);
+    add_all(&b, "env", &c->env);
+    add_all(&b, "entrypoint", &c->entrypoint);
+    add_all(&b, "cmd", &c->cmd);
+    add(&b, "stopsignal", c->stop_signal);
+    add(&b, "arch", c->architecture);
     if (c->created_ms)
-        (void)add(&b, "created", cay_clock_iso(c->created_ms, iso));
+        add(&b, "created", cay_clock_iso(c->created_ms, iso));
     if (*about->digest)
-        good &= add(&b, "digest", about->digest);
+        add(&b, "digest", about->digest);
     if (*about->source)
-        good &= add(&b, "source", about->source);
-    if (!good)
-        return cay_image_bad(err, "a setting of the image has a line break in it");
+        add(&b, "source", about->source);
     if (b.len >= (size_t)CAY_IMAGE_TEXT_BYTES)
         return cay_image_bad(err, "the image's settings are too long");
     *out = cay_arena_strndup(a, b.data, b.len);
@@ -92,10 +95,29 @@ static void read_line(struct cay_arena *a, const char *key, char *value,
         (void)cay_clock_parse(value, &c->created_ms); /* or it is not known */
 }
 
+bool cay_image_text_next(struct cay_arena *a, char **rest, const char **key, char **value)
+{
+    const char *plain;
+    char *line, *at;
+    do
+        if (!(line = strsep(rest, "\n")))
+            return false;
+    while (!(at = strchr(line, '=')));
+    *at = 0;
+    *key = line;
+    *value = at + 1;
+    if (at > line && at[-1] == '%' && cay_str_percent(a, at + 1, strlen(at + 1), &plain)) {
+        at[-1] = 0;
+        *value = cay_arena_strdup(a, plain);
+    }
+    return true;
+}
+
 int cay_image_text_read(struct cay_arena *a, const char *text, struct cay_image_about *out,
                         struct cay_error *err)
 {
-    char *rest = NULL;
+    char *rest = cay_arena_strdup(a, text), *value;
+    const char *key;
     struct cay_image_about about = {.config = {.os = "linux",
                                                .architecture = "",
                                                .variant = "",
@@ -104,14 +126,8 @@ int cay_image_text_read(struct cay_arena *a, const char *text, struct cay_image_
                                                .stop_signal = ""},
                                     .digest = "",
                                     .source = ""};
-    for (char *line = strtok_r(cay_arena_strdup(a, text), "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char *value = strchr(line, '=');
-        if (!value)
-            continue;
-        *value++ = 0;
-        read_line(a, line, value, &about);
-    }
+    while (cay_image_text_next(a, &rest, &key, &value))
+        read_line(a, key, value, &about);
     if (about.config.diff_ids.count == 0)
         return cay_image_bad(err, "an image without layers");
     *out = about;

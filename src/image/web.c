@@ -221,7 +221,7 @@ static void set_up(struct turn *t)
     curl_easy_setopt(c, CURLOPT_NOPROXY, "");
     curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(c, CURLOPT_BUFFERSIZE, (long)BUFFER);
-    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)CAY_REGISTRY_CONNECT_MS);
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, (long)t->rq->connect_ms);
     curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)t->rq->timeout_ms);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)CAY_REGISTRY_SLOW_BYTES);
     curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)CAY_REGISTRY_SLOW_S);

@@ -22,7 +22,7 @@ struct cay_web_request {
     const char *accept;        /* or NULL */
     const char *authorization; /* the header's value; or NULL */
     uint64_t offset;           /* bytes from here on are wanted */
-    int64_t timeout_ms;
+    int64_t connect_ms, timeout_ms;
     /* A good answer's bytes, the first of which is at `offset` or, when the server does not do
      * parts, at 0 (`from`). False ends it. */
     bool (*data)(void *arg, uint64_t from, const char *bytes, size_t len);

@@ -13,6 +13,21 @@ struct cay_layer {
     uint64_t offset, size; /* where the bytes are in their file */
 };
 
+/* What is to be built. */
+struct cay_recipe {
+    const char *image; /* that it makes */
+    const char *text;  /* of a recipe that somebody brought; NULL: the operator's for that image */
+    bool again;        /* also when there is one of that name; with a text it always is */
+};
+
+/* When an image's registry is asked. */
+enum cay_pull_policy {
+    CAY_PULL_AS_SET,  /* as the operator's configuration says */
+    CAY_PULL_MISSING, /* what is there is good */
+    CAY_PULL_ALWAYS,  /* whether it is still the same */
+    CAY_PULL_NEVER,
+};
+
 struct cay_unpacked {
     bool found;              /* it was there already: nothing was done */
     uint64_t bytes, entries; /* of the files in it */

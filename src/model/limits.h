@@ -234,7 +234,9 @@
 #define CAY_REGISTRY_BACKOFF_MS 200       /* before the second try; doubled before each more */
 #define CAY_REGISTRY_BACKOFF_MAX_MS 10000 /* also of what a Retry-After says */
 #define CAY_REGISTRY_CONNECT_MS 10000
-#define CAY_REGISTRY_CALL_MS 60000 /* of a manifest, a config, a token */
+#define CAY_REGISTRY_BRIEF_MS 2000       /* the same where there is another way to the image */
+#define CAY_REGISTRY_BRIEF_CALL_MS 10000 /* and of a manifest then */
+#define CAY_REGISTRY_CALL_MS 60000       /* of a manifest, a config, a token */
 #define CAY_REGISTRY_BLOB_MS (60 * 60 * 1000LL)
 #define CAY_REGISTRY_SLOW_BYTES 1024 /* a second; less, over so many seconds, is cut: */
 #define CAY_REGISTRY_SLOW_S 30
@@ -246,7 +248,7 @@
 /* jobs */
 #define CAY_JOBS 256                       /* that are known; the oldest that ended go first */
 #define CAY_JOBS_WAITING 64                /* more is 503 */
-#define CAY_JOB_THREADS 8                  /* that run at once */
+#define CAY_JOB_THREADS 16                 /* that run at once */
 #define CAY_JOB_EXPORTS 4                  /* of them that last as long as their readers like */
 #define CAY_JOB_ACCOUNTS 64                /* that want the same one */
 #define CAY_JOB_KEPT_MS (60 * 60 * 1000LL) /* after its end */

@@ -2,6 +2,7 @@
 /* What a caller asked a sandbox to be. One unit per quantity; dialects convert. */
 #pragma once
 #include "base/str.h"
+#include "model/image.h"
 #include "model/limits.h"
 #include "model/once.h"
 #include "model/port.h"
@@ -25,13 +26,14 @@ struct cay_ready {
 };
 
 struct cay_spec {
-    const char *name;       /* never NULL once core has seen it */
-    const char *image;      /* as the caller wrote it */
-    const char *image_used; /* which one that was, when it was made; NULL: not yet */
-    const char *runtime;    /* what the image was chosen by; or NULL */
-    struct cay_strs start;  /* argv of the start command */
-    const char *start_text; /* as the caller wrote it, when it was one string; without argv it is
-                               the image's own command that is meant */
+    const char *name;          /* never NULL once core has seen it */
+    const char *image;         /* as the caller wrote it */
+    const char *image_used;    /* which one that was, when it was made; NULL: not yet */
+    const char *runtime;       /* what the image was chosen by; or NULL */
+    enum cay_pull_policy pull; /* of this create alone: it is not kept */
+    struct cay_strs start;     /* argv of the start command */
+    const char *start_text;    /* as the caller wrote it, when it was one string; without argv it is
+                                  the image's own command that is meant */
     struct cay_ready ready;
     uint32_t cpu_milli; /* 1000 is one core */
     uint64_t memory_bytes;

@@ -240,11 +240,11 @@ int cay_provider_image_export(struct cay_provider *p, const char *name_or_snapsh
                                 : cannot(p, "export an image", err);
 }
 
-int cay_provider_build(struct cay_provider *p, const char *image,
+int cay_provider_build(struct cay_provider *p, const struct cay_recipe *what,
                        const struct cay_build_watch *watch, struct cay_error *err)
 {
     static const struct cay_build_watch nobody;
-    return p->ops->build ? p->ops->build(p, image, watch ? watch : &nobody, err)
+    return p->ops->build ? p->ops->build(p, what, watch ? watch : &nobody, err)
                          : cannot(p, "build an image", err);
 }
 

@@ -164,11 +164,11 @@ struct cay_provider_ops {
      * `tag`. */
     int (*image_export)(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
                         int fd, const struct cay_progress *progress, struct cay_error *err);
-    /* Both optional. Builds the image by the recipe of that name, and returns when it is there; a
-     * matter of minutes. CAY_ERR_NOT_FOUND "NO_RECIPE", CAY_ERR_UNAVAILABLE "TOO_MANY_BUILDS",
+    /* Both optional. Builds the image by that recipe, and returns when it is there; a matter of
+     * minutes. CAY_ERR_NOT_FOUND "NO_RECIPE", CAY_ERR_UNAVAILABLE "TOO_MANY_BUILDS",
      * CAY_ERR_PROVIDER "BUILD_FAILED" with its last words, CAY_ERR_TIMEOUT. */
-    int (*build)(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
-                 struct cay_error *err);
+    int (*build)(struct cay_provider *p, const struct cay_recipe *what,
+                 const struct cay_build_watch *watch, struct cay_error *err);
     /* The names of what can be built. */
     int (*recipes)(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                    struct cay_error *err);
@@ -238,7 +238,7 @@ int cay_provider_image_prune(struct cay_provider *p, struct cay_pruned *out, str
 int cay_provider_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
                               int fd, const struct cay_progress *progress, struct cay_error *err);
 /* `watch` may be NULL. */
-int cay_provider_build(struct cay_provider *p, const char *image,
+int cay_provider_build(struct cay_provider *p, const struct cay_recipe *what,
                        const struct cay_build_watch *watch, struct cay_error *err);
 /* None where the backend builds none. */
 int cay_provider_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,

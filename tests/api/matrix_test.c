@@ -131,6 +131,7 @@ static const struct entry entries[] = {
     {"GET", "/api/v1/images/{ref}", CAY_SCOPE_READ},
     {"DELETE", "/api/v1/images/{ref}", CAY_SCOPE_IMAGES},
     {"POST", "/api/v1/images/pull", CAY_SCOPE_WRITE, "", "{\"image\":\"none\"}"},
+    {"POST", "/api/v1/images/build", CAY_SCOPE_WRITE, "", "{\"image\":\"none\"}"},
     {"POST", "/api/v1/images/load", CAY_SCOPE_IMAGES},
     {"POST", "/api/v1/images/prune", CAY_SCOPE_IMAGES},
     {"GET", "/api/v1/images/export", CAY_SCOPE_READ, "?ref=none"},
@@ -228,7 +229,7 @@ static struct cay_sandbox box(struct world *w, const char *name)
     spec.name = name;
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     spec.team_id = w->team;
-    CHECK_EQ(name, cay_core_create(w->api.f.core, &w->owner, &spec, &w->api.f.a, &sb, &err), 0);
+    CHECK_EQ(name, fixture_make(w->api.f.core, &w->owner, &spec, &w->api.f.a, &sb, &err), 0);
     return sb;
 }
 

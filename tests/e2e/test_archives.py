@@ -249,6 +249,43 @@ def test_skopeo_and_umoci_layouts(client, root, theirs, tmp_path):
     assert run(client, "by/umoci:3", "cat /srv/umoci; " + CHECK) == "was here" + WANT
 
 
+@pytest.mark.parametrize("packer", ["gzip", "zstd"])
+def test_an_archive_that_is_packed_as_a_whole(client, root, theirs, tmp_path, packer):
+    packed = tmp_path / f"saved.{packer}"
+    with open(theirs, "rb") as plain, open(packed, "wb") as to:
+        subprocess.run([packer, "-qc"], stdin=plain, stdout=to, check=True)
+    job = load(root, packed)
+    assert job["status"] == "succeeded" and "theirs:1" in job["note"], job
+    assert run(client, "theirs:1", CHECK) == WANT
+    data = packed.read_bytes()
+    for what, bad in (("cut", data[:-1000]), ("changed", data[:3000] + b"XXXX" + data[3004:]), ("the head alone", data[:2])):
+        (tmp_path / "bad").write_bytes(bad)
+        job = load(root, tmp_path / "bad")
+        assert (job["status"], job["error"]["code"]) == ("failed", "BAD_ARCHIVE"), (what, job)
+
+
+def test_an_archive_that_is_a_bomb(root, tmp_path):
+    made = subprocess.run("head -c 3G /dev/zero | zstd -qc", shell=True, capture_output=True, check=True).stdout
+    assert len(made) < 1 << 20
+    (tmp_path / "bomb").write_bytes(made)
+    job = load(root, tmp_path / "bomb")
+    assert job["status"] == "failed" and "times its size" in job["error"]["message"], job
+
+
+def test_buildah(client, root, theirs, tmp_path):
+    """Built by buildah from what Docker saved, and pushed as an OCI archive."""
+    where = ["--root", tmp_path / "root", "--runroot", tmp_path / "run", "--storage-driver", "vfs"]
+    made = tool("buildah", *where, "from", f"docker-archive:{theirs}:theirs:1").strip()
+    (tmp_path / "file").write_text("by buildah\n")
+    tool("buildah", *where, "copy", made, tmp_path / "file", "/srv/by")
+    tool("buildah", *where, "config", "--env", "B=c d", made)
+    tool("buildah", *where, "commit", made, "it:1")
+    tool("buildah", *where, "push", "it:1", f"oci-archive:{tmp_path / 'b.tar'}:by/buildah:4")
+    tool("buildah", *where, "rm", "--all")
+    assert load(root, tmp_path / "b.tar")["status"] == "succeeded"
+    assert run(client, "by/buildah:4", "cat /srv/by; echo $B; " + CHECK) == "by buildah\nc d\n" + WANT
+
+
 def test_our_own_export_comes_back(client, root, engine, mine, tmp_path):
     path = export(engine, tmp_path / "a.tar", mine)
     assert load(root, path, name="back:1")["status"] == "succeeded"

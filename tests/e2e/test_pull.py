@@ -3,15 +3,18 @@
 that cuts, delays, and lies."""
 import json
 import os
+import socket
 import subprocess
 import threading
 import time
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
-from harness import proc
+from harness import builds, proc
 from harness.certificates import Authority
+from harness.docker import Docker
 from harness.registry import PLATFORM, Between, Layout, Registry, Tokens, busybox_files, small_store
 from harness.server import CAY, IMAGES
 from harness.wait import stretch, until
@@ -133,6 +136,108 @@ def test_never(fresh, registry, pushed, tmp_path):
     answer = server.client().post("/sandbox", {"image": pushed.replace(registry.host, between.host), **SMALL})
     assert answer.error["code"] == "IMAGE_NOT_FOUND" and not between.seen
     between.close()
+
+
+def marked(layout_dir, word):
+    """An image that says a word."""
+    layout = Layout(layout_dir)
+    return layout.done(layout.manifest([layout.layer({**busybox_files(IMAGES), "word": word.encode()})], {"Env": ["PATH=/bin"]}))
+
+
+def word(client, **spec):
+    box = client.create(None, **spec)
+    said = client.sh(box["id"], "cat /word")
+    client.delete(f"/sandbox/{box['id']}")
+    return said
+
+
+@pytest.mark.parametrize("by", ["the request", "the configuration"])
+def test_a_name_that_moves_on(start, registry, tmp_path, by):
+    """`latest` is looked up again by policy: always, missing, never."""
+    between = Between(registry.port)
+    name = f"{between.host}/moves/{by.split()[1]}"
+    always = {"pullPolicy": "always"} if by == "the request" else {}
+    client = start("--registry-insecure", between.host, *([] if always else ["--pull", "always"])).client()
+
+    def push(text):
+        registry.push(marked(tmp_path / text, text), f"moves/{by.split()[1]}:latest")
+
+    push("first")
+    assert word(client, image=name, **always) == "first"
+    push("second")
+    for policy in ("missing", "never"):
+        before = len(between.seen)
+        assert word(client, image=name, pullPolicy=policy) == "first" and len(between.seen) == before, policy
+    assert word(client, image=name, **always) == "second"
+    blobs = len(between.blobs())
+    assert word(client, image=name, **always) == "second" and len(between.blobs()) == blobs, "only asked"
+    assert client.post("/sandbox", {"image": name, **SMALL, **always}, wait="false").status == 202
+    until(lambda: client.get("/sandbox").json()["sandboxes"][0]["status"] == "RUNNING", "it runs")
+    assert client.create("local", image="busybox", **always)["status"] == "RUNNING", "what no registry gave is good"
+    between.close()
+    answer = client.post("/sandbox", {"image": name, **SMALL, **always})
+    assert (answer.status, answer.error["code"]) == (503, "REGISTRY_UNREACHABLE"), answer
+    assert word(client, image=name, pullPolicy="missing") == "second"
+    assert client.post("/sandbox", {"image": name, "pullPolicy": "sometimes"}).error["details"]["field"] == "pullPolicy"
+
+
+def test_a_registry_that_is_away_is_not_waited_for(start, tmp_path):
+    """Where a recipe makes the image one try is enough; who pulls wants more of them."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, tries = f"localhost:{listener.getsockname()[1]}", []
+
+        def hang_up():
+            while True:
+                try:
+                    tries.append(listener.accept()[0].close())
+                except OSError:
+                    return
+
+        threading.Thread(target=hang_up, daemon=True).start()
+        (tmp_path / "recipes").mkdir()
+        (tmp_path / "recipes/r").write_text(builds.tiny(f"{host}/tiny:1"))
+        client = start("--registry-insecure", host, "--recipes", str(tmp_path / "recipes")).client()
+        client.create("box", image=f"{host}/tiny:1")
+        assert len(tries) == 1 and client.sh("box", "echo $GREETING") == "hello\n"
+        assert pull(client, f"{host}/other:1")["error"]["code"] == "REGISTRY_UNREACHABLE"
+        assert len(tries) > 2
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_docker_push(start, registry, tmp_path):
+    docker = Docker()
+    try:
+        name = f"{registry.host}/by/docker:1"
+        docker.run("import", "-c", "ENV COLOUR=red", "-", name, input=subprocess.run(
+            ["tar", "-C", layer_of("busybox"), "-c", "."], capture_output=True, check=True).stdout)
+        docker.run("run", "--name", "made", "--network=none", name, "/bin/sh", "-c", "echo text > /srv-file; rm /etc/group")
+        docker.run("commit", "made", name)
+        docker.run("push", name)
+    finally:
+        docker.close()
+    client = start("--registry-insecure", registry.host).client()
+    assert pull(client, name)["status"] == "succeeded"
+    client.create("box", image=name)
+    assert client.sh("box", "cat /srv-file; echo $COLOUR") == "text\nred\n"
+
+
+def layer_of(name):
+    text = Path(IMAGES, "refs", name).read_text()
+    return str(Path(IMAGES, "layers", text.partition("layers=")[2].split()[0]))
+
+
+def test_settings_with_line_breaks(start, registry, tmp_path):
+    layout = Layout(tmp_path / "lines")
+    layers = [layout.layer(busybox_files(IMAGES))]
+    text = "one\ntwo % three\nlayers=0"
+    name = registry.push(layout.done(layout.manifest(layers, {"Env": ["PATH=/bin", f"TEXT={text}"], "Cmd": [
+        "/bin/sh", "-c", "echo a;\necho b"]})), "lines/box:1")
+    client = start("--registry-insecure", registry.host).client()
+    assert pull(client, name)["status"] == "succeeded"
+    assert f"TEXT={text}" in client.get("/images", ref=name).json()["env"]
+    client.create("box", image=name, startCommand="image")
+    assert client.sh("box", 'echo "$TEXT"') == text + "\n"
+    until(lambda: client.get("/sandbox/box/logs").json()["logs"] == "a\nb\n", "its own command")
 
 
 def test_platforms(start, registry, tmp_path):

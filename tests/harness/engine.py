@@ -27,7 +27,7 @@ class Request(ctypes.Structure):
                 ("cpu_milli", ctypes.c_uint32), ("pids", ctypes.c_uint32), ("grace_ms", ctypes.c_uint32),
                 ("persistent", ctypes.c_uint32), ("other", ctypes.c_char * ID), ("volume", ctypes.c_char * ID),
                 ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32), ("layer", Layer),
-                ("pid", ctypes.c_uint32)]
+                ("pid", ctypes.c_uint32), ("again", ctypes.c_uint32)]
 
 
 class Reply(ctypes.Structure):

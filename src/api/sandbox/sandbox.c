@@ -3,37 +3,42 @@
  */
 #include "api/sandbox/sandbox.h"
 #include "api/history.h"
-#include "base/log.h"
 #include <ctype.h>
 #include <string.h>
 
 #define AT CAY_SANDBOX_PATH "/{id}"
 
-/* The image that stands for the one that was named has python3 and no python. */
-static void add_python(struct cay_req *req, const struct cay_sandbox *sb)
+static int answer_made(struct cay_req *req, struct cay_resp *resp, const struct cay_sandbox *sb)
 {
-    struct cay_error err;
-    if (cay_core_put_link(req->core, sb, "/usr/local/bin/python", "/usr/bin/python3", &err) < 0)
-        cay_log_error(&err, "%s: no python beside python3", sb->id);
+    cay_resp_header(resp, "Location", cay_arena_printf(req->arena, CAY_SANDBOX_PATH "/%s", sb->id));
+    cay_sandbox_shape_made(req, resp, sb);
+    return 0;
+}
+
+static int answer_waited(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    const struct cay_v1_waiting *w = req->data;
+    struct cay_sandbox sb;
+    int r = cay_v1_waited(req, &sb, err);
+    return r < 0 ? cay_sandbox_not_made(w->data, r, err) : answer_made(req, resp, &sb);
 }
 
 static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_spec spec;
     struct cay_sandbox sb;
-    const char *asked;
-    int r = cay_sandbox_decode_spec(req, &spec, &asked, err);
+    struct cay_ticket *ticket;
+    int r = cay_sandbox_decode_spec(req, &spec, err);
     if (r < 0)
         return r;
-    r = cay_core_create(req->core, req->owner, &spec, req->arena, &sb, err);
+    r = cay_core_make(req->core, req->owner, &spec, req->arena, &sb, &ticket, err);
     if (r < 0)
-        return cay_sandbox_not_made(asked, r, err);
+        return cay_sandbox_not_made(spec.image, r, err);
     cay_str_copy(req->subject, sizeof req->subject, sb.id);
-    if (cay_sandbox_wants_python(asked))
-        add_python(req, &sb);
-    cay_resp_header(resp, "Location", cay_arena_printf(req->arena, CAY_SANDBOX_PATH "/%s", sb.id));
-    cay_sandbox_shape_made(req, resp, &sb);
-    return 0;
+    if (!ticket)
+        return answer_made(req, resp, &sb);
+    const struct cay_v1_waiting how = {.data = spec.image};
+    return cay_v1_wait(req, resp, ticket, &sb, how, answer_waited);
 }
 
 struct list_query {

@@ -11,12 +11,9 @@ extern const struct cay_route cay_sandbox_routes[], cay_sandbox_exec_routes[],
     cay_sandbox_history_routes[];
 extern const struct cay_dialect cay_sandbox_dialect; /* shape.c */
 
-/* spec.c: the body of a create. `asked` is the image as the caller named it. */
+/* spec.c: the body of a create. */
 extern const struct cay_field cay_sandbox_spec_fields[];
-int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, const char **asked,
-                            struct cay_error *err);
-/* Is that an alias whose users run `python`? */
-bool cay_sandbox_wants_python(const char *asked);
+int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err);
 
 /* shape.c */
 /* The lower-case word. */
@@ -29,4 +26,4 @@ void cay_sandbox_shape(struct cay_req *req, struct cay_resp *resp, const struct 
 void cay_sandbox_shape_list(struct cay_req *req, struct cay_resp *resp,
                             const struct cay_sandbox_list *list);
 /* What went wrong with a create, in document 004's words; returns r. */
-int cay_sandbox_not_made(const char *asked, int r, struct cay_error *err);
+int cay_sandbox_not_made(const char *image_name, int r, struct cay_error *err);

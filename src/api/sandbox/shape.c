@@ -125,7 +125,7 @@ void cay_sandbox_shape_list(struct cay_req *req, struct cay_resp *resp,
 /* ---- errors ---- */
 
 /* What the caller can mend has its own code; all else is a container that could not be made. */
-int cay_sandbox_not_made(const char *asked, int r, struct cay_error *err)
+int cay_sandbox_not_made(const char *image_name, int r, struct cay_error *err)
 {
     bool image = strcmp(cay_error_name(err), "IMAGE_NOT_FOUND") == 0 ||
                  strcmp(err->field, "dockerImage") == 0;
@@ -135,7 +135,8 @@ int cay_sandbox_not_made(const char *asked, int r, struct cay_error *err)
         return r;
     char cause[sizeof err->cause];
     if (image)
-        (void)snprintf(cause, sizeof cause, "Image not found: %s", asked); /* as much as fits */
+        (void)snprintf(cause, sizeof cause, "Image not found: %s",
+                       image_name); /* as much as fits */
     else
         cay_str_copy(cause, sizeof cause, err->cause[0] ? err->cause : err->msg);
     r = cay_fail_as(err, image ? CAY_ERR_NOT_FOUND : (enum cay_err)r, "CONTAINER_CREATION_FAILED",

@@ -9,7 +9,7 @@
 #define TIMEOUT_MS (30 * 60 * 1000) /* that a sandbox lives, as document 004 shows it */
 
 struct body {
-    const char *name, *image, *track, *user, *workdir, *volume, *team_id;
+    const char *name, *image, *pull, *track, *user, *workdir, *volume, *team_id;
     const struct cay_json *start, *memory, *cpu;
     int64_t exec_ms, timeout_minutes, timeout_ms; /* the last two: -1 absent */
     bool persistent;
@@ -33,6 +33,7 @@ static const struct cay_field option_fields[] = {
 const struct cay_field cay_sandbox_spec_fields[] = {
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),
     CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),
+    CAY_FIELD_STR(BODY, pull, "pullPolicy", .choices = cay_v1_pulls),
     CAY_FIELD_SUB("options", option_fields),
     SIZE_FIELDS,
     CAY_V1_TIMEOUT_FIELDS(BODY),
@@ -50,33 +51,6 @@ const struct cay_field cay_sandbox_spec_fields[] = {
     CAY_FIELD_STR(BODY, idempotency_key, "idempotencyKey"),
     CAY_FIELD_END,
 };
-
-/* Names that documents use, and the image that stands for each here. */
-static const struct {
-    const char *alias, *image;
-    bool python; /* who names it runs `python` */
-} aliases[] = {
-    {"@ai-sandbox/python", CAY_DEFAULT_IMAGE, true},
-    {"@ai-sandbox/node", CAY_DEFAULT_IMAGE, false},
-    {"node:18-alpine", CAY_DEFAULT_IMAGE, false},
-    {"python:3.11-slim", CAY_DEFAULT_IMAGE, true},
-};
-
-static const char *image_of(const char *asked)
-{
-    for (size_t i = 0; i < CAY_COUNT(aliases); i++)
-        if (strcmp(asked, aliases[i].alias) == 0)
-            return aliases[i].image;
-    return asked;
-}
-
-bool cay_sandbox_wants_python(const char *asked)
-{
-    for (size_t i = 0; i < CAY_COUNT(aliases); i++)
-        if (strcmp(asked, aliases[i].alias) == 0)
-            return aliases[i].python;
-    return false;
-}
 
 /* "0.5", "512m", 2: the number, and where its unit begins. False for what is none, or negative. */
 static bool number_of(const struct cay_json *v, double *out, const char **unit)
@@ -127,8 +101,7 @@ static int set_cpu(const struct cay_json *v, struct cay_spec *spec, struct cay_e
     return 0;
 }
 
-int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, const char **asked,
-                            struct cay_error *err)
+int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err)
 {
     struct body body = {.exec_ms = CAY_SANDBOX_EXEC_MS,
                         .timeout_minutes = -1,
@@ -147,8 +120,10 @@ int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, const ch
         r = cay_v1_decode_start(req->arena, body.start, spec, err);
     if (r < 0)
         return r;
-    *asked = body.image ? body.image : CAY_DEFAULT_IMAGE;
-    spec->image = image_of(*asked);
+    if (body.image)
+        spec->image = body.image;
+    if (body.pull)
+        (void)cay_pull_policy_parse(body.pull, &spec->pull); /* one of the table's */
     spec->timeout_ms = TIMEOUT_MS;
     (void)cay_v1_time(body.timeout_ms, body.timeout_minutes, 60000, &spec->timeout_ms);
     spec->name = body.name;

@@ -41,8 +41,8 @@ static const struct cay_field fields[] = {
 
 /* ---- what is asked ---- */
 
-static int decode_create(struct cay_arena *a, const struct cay_json *v, struct cay_batch_spec *out,
-                         struct cay_error *err)
+static int decode_create(struct cay_req *req, struct cay_arena *a, const struct cay_json *v,
+                         struct cay_batch_spec *out, struct cay_error *err)
 {
     struct create_body body = {.count = 1};
     struct cay_spec *spec = cay_arena_alloc(a, sizeof *spec);
@@ -54,7 +54,7 @@ static int decode_create(struct cay_arena *a, const struct cay_json *v, struct c
         return cay_fail_inside(err, "create");
     if (body.spec && body.spec->kind != CAY_JSON_OBJECT)
         return cay_fail_field(err, "create.spec", "create.spec must be an object");
-    if (cay_v1_decode_spec_of(a, body.spec, spec, err) < 0)
+    if (cay_v1_decode_spec_of(req, body.spec, a, spec, err) < 0)
         return cay_fail_inside(err, "create.spec");
     out->make = spec;
     out->make_count = (size_t)body.count;
@@ -101,7 +101,7 @@ static int decode(struct cay_req *req, struct cay_batch_asked *asked, struct cay
     if (r == 0 && (body.sandboxes.count > 0) == (body.create != NULL))
         r = cay_fail_field(err, "sandboxes", "give sandboxes, or create some");
     if (r == 0 && body.create)
-        r = decode_create(&asked->arena, body.create, spec, err);
+        r = decode_create(req, &asked->arena, body.create, spec, err);
     if (r == 0)
         r = decode_commands(&asked->arena, body.commands, spec, err);
     if (r < 0)

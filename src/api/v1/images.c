@@ -169,6 +169,37 @@ static int pull(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     return r < 0 ? r : cay_v1_answer_job(req, resp, id, err);
 }
 
+struct build_body {
+    const char *image, *recipe;
+    bool again;
+};
+
+static const struct cay_field build_fields[] = {
+    CAY_FIELD_STR(struct build_body, image, "image", .max_len = CAY_MAX_IMAGE_NAME),
+    CAY_FIELD_STR(struct build_body, recipe, "recipe", .max_len = CAY_RECIPE_BYTES),
+    CAY_FIELD_BOOL(struct build_body, again, "again"),
+    CAY_FIELD_END,
+};
+
+/* What a create would have built anybody may have built who may create; a recipe of one's own, or
+ * another image in the place of one that is there, is the operator's. */
+static int build(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    struct build_body body = {0};
+    char id[CAY_ID_SIZE];
+    int r = cay_req_decode(req, build_fields, &body, err);
+    if (r == 0 && !body.image == !body.recipe)
+        r = cay_fail_field(err, "image", "name the image of a recipe, or give a recipe");
+    if (r == 0 && (body.recipe || body.again))
+        r = cay_auth_raise(req, CAY_SCOPE_IMAGES, err);
+    if (r < 0)
+        return r;
+    const struct cay_recipe what = {body.image, body.recipe, body.again};
+    req->object = body.image;
+    r = cay_core_image_build(req->core, req->owner, &what, id, err);
+    return r < 0 ? r : cay_v1_answer_job(req, resp, id, err);
+}
+
 struct load_query {
     const char *name;
 };
@@ -241,6 +272,9 @@ const struct cay_route cay_v1_image_routes[] = {
     {"POST", "/api/v1/images/load", CAY_SCOPE_IMAGES, load, CAY_BODY_STREAM,
      CAY_DOC("Images out of an archive of Docker's or an OCI layout: a job", "202 Job; 501",
              .query = load_fields, .media = "application/x-tar")},
+    {"POST", "/api/v1/images/build", CAY_SCOPE_WRITE, build, CAY_BODY_AUTO,
+     CAY_DOC("Build an image by one of the server's recipes, or by one's own: a job",
+             "202 Job; 501", .body = build_fields, .send = "{'image': 'busybox'}")},
     {"POST", "/api/v1/images/prune", CAY_SCOPE_IMAGES, prune, CAY_BODY_AUTO,
      CAY_DOC("Remove layers that nothing needs", "Pruned; 501")},
     {"GET", "/api/v1/images/export", CAY_SCOPE_READ, export_it, CAY_BODY_AUTO,

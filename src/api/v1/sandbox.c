@@ -2,9 +2,7 @@
 /* /api/v1: sandboxes, made, shown, moved and removed. */
 #include "api/auth.h"
 #include "api/v1/v1.h"
-#include "core/ticket.h"
 #include "model/limits.h"
-#include <stdlib.h>
 #include <string.h>
 
 static int answer(struct cay_req *req, struct cay_resp *resp, int status,
@@ -49,47 +47,11 @@ static const struct cay_field create_fields[] = {
 
 /* ---- who must be ready first ---- */
 
-struct waiting { /* what the second half must know; the request's */
-    char id[CAY_ID_SIZE];
-    int status;
-    bool once;
-    int verdict;
-    struct cay_error err;
-};
-
-struct wait {
-    struct cay_stream base;
-    struct cay_ticket *ticket;
-    struct waiting *to;
-};
-
-static enum cay_pull pull_wait(struct cay_stream *s, struct cay_buf *out, size_t room)
-{
-    struct wait *w = (struct wait *)s;
-    (void)out, (void)room;
-    if (!cay_ticket_is_over(w->ticket))
-        return CAY_PULL_WAIT;
-    w->to->verdict = cay_ticket_verdict(w->ticket, &w->to->err);
-    return CAY_PULL_END;
-}
-
-static void close_wait(struct cay_stream *s)
-{
-    cay_ticket_free(((struct wait *)s)->ticket);
-    free(s);
-}
-
-static const struct cay_stream_ops wait_ops = {.pull = pull_wait, .close = close_wait};
-
 static int answer_ready(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    const struct waiting *w = req->data;
+    const struct cay_v1_waiting *w = req->data;
     struct cay_sandbox sb;
-    if (w->verdict < 0) {
-        *err = w->err;
-        return w->verdict;
-    }
-    int r = cay_core_get(req->core, req->owner, w->id, req->arena, &sb, err);
+    int r = cay_v1_waited(req, &sb, err);
     if (r < 0)
         return r;
     if (w->status == 201)
@@ -101,21 +63,8 @@ static int answer_ready(struct cay_req *req, struct cay_resp *resp, struct cay_e
 static int defer(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *ticket,
                  const struct cay_sandbox *sb, int status, bool once)
 {
-    struct waiting *to = cay_arena_alloc(req->arena, sizeof *to);
-    struct wait *w = calloc(1, sizeof *w);
-    if (!w)
-        abort();
-    cay_str_copy(to->id, sizeof to->id, sb->id);
-    to->status = status;
-    to->once = once;
-    *w = (struct wait){.base = {.ops = &wait_ops,
-                                .watch_fd = cay_ticket_fd(ticket),
-                                .is_pipe = true,
-                                .endless = true},
-                       .ticket = ticket,
-                       .to = to};
-    req->data = to;
-    return cay_resp_defer(resp, &w->base, answer_ready);
+    const struct cay_v1_waiting how = {.status = status, .once = once};
+    return cay_v1_wait(req, resp, ticket, sb, how, answer_ready);
 }
 
 /* A ticket comes out when it must be waited for. */

@@ -11,7 +11,7 @@
 struct create_body {
     const char *idempotency_key;
     const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track, *volume;
-    const char *isolation;
+    const char *isolation, *pull;
     const char *source_type, *source_id, *snapshot_id;
     struct cay_spec_source source;
     const struct cay_json *start;
@@ -90,8 +90,11 @@ const char *const cay_v1_tracks[] = {"off", "files", "workspace", NULL};
         CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),                                      \
         CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64)
 
+const char *const cay_v1_pulls[] = {"always", "missing", "never", NULL};
+
 const struct cay_field cay_v1_spec_fields[] = {
     SPEC_FIELDS,
+    CAY_FIELD_STR(BODY, pull, "pullPolicy", .choices = cay_v1_pulls),
     CAY_FIELD_SUB("source", source_fields),
     CAY_FIELD_SUB("readyWhen", ready_fields),
     CAY_FIELD_SKIP("vm"),
@@ -227,11 +230,12 @@ static int set_sizes(const struct create_body *body, bool fork, struct cay_spec 
     return 0;
 }
 
-static int set_image(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+static int set_image(const struct cay_core *core, const struct create_body *body,
+                     struct cay_spec *spec, struct cay_error *err)
 {
     const char *image = NULL;
     if (body->runtime) {
-        image = cay_image_of_runtime(body->runtime);
+        image = cay_image_of_runtime(core, body->runtime);
         if (!image)
             return cay_fail_field(err, "runtime",
                                   "runtime must be node18, node20, node22, node24, python3.11, "
@@ -242,6 +246,8 @@ static int set_image(const struct create_body *body, struct cay_spec *spec, stru
         image = body->image;
     if (image)
         spec->image = image;
+    if (body->pull)
+        (void)cay_pull_policy_parse(body->pull, &spec->pull); /* one of the table's */
     return 0;
 }
 
@@ -371,13 +377,13 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     spec->isolation = body->isolation;
 }
 
-static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
-                  struct create_body *body, struct cay_spec *spec, struct cay_error *err)
+static int decode(const struct cay_core *core, struct cay_arena *a, const struct cay_json *object,
+                  bool fork, struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     *body = body_of(spec);
     int r = cay_fields_decode(a, fork ? cay_v1_fork_fields : cay_v1_spec_fields, object, body, err);
     if (r == 0)
-        r = set_image(body, spec, err);
+        r = set_image(core, body, spec, err);
     if (r == 0)
         r = set_source(body, spec, err);
     if (r == 0)
@@ -397,11 +403,11 @@ static int decode(struct cay_arena *a, const struct cay_json *object, bool fork,
     return r;
 }
 
-int cay_v1_decode_spec_of(struct cay_arena *a, const struct cay_json *object, struct cay_spec *spec,
-                          struct cay_error *err)
+int cay_v1_decode_spec_of(struct cay_req *req, const struct cay_json *object, struct cay_arena *a,
+                          struct cay_spec *spec, struct cay_error *err)
 {
     struct create_body body;
-    return decode(a, object, false, &body, spec, err);
+    return decode(req->core, a, object, false, &body, spec, err);
 }
 
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
@@ -411,7 +417,7 @@ int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *coun
     const struct cay_json *object;
     int r = cay_req_json(req, req->arena, &object, err);
     if (r == 0)
-        r = decode(req->arena, object, count_out != NULL, &body, spec, err);
+        r = decode(req->core, req->arena, object, count_out != NULL, &body, spec, err);
     if (r < 0)
         return r;
     if (count_out)

@@ -25,8 +25,8 @@ extern const struct cay_field cay_v1_spec_fields[], cay_v1_fork_fields[];
 int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *count_out,
                        struct cay_error *err);
 /* The same as a part of something else. */
-int cay_v1_decode_spec_of(struct cay_arena *a, const struct cay_json *object, struct cay_spec *spec,
-                          struct cay_error *err);
+int cay_v1_decode_spec_of(struct cay_req *req, const struct cay_json *object, struct cay_arena *a,
+                          struct cay_spec *spec, struct cay_error *err);
 /* The header Idempotency-Key, or what the body has as `key`; NULL when there is neither. */
 int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **out,
                 struct cay_error *err);
@@ -91,6 +91,7 @@ int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struc
 int cay_v1_moment(struct cay_arena *a, const char *text, const char *field, int64_t *out,
                   struct cay_error *err);
 extern const char *const cay_v1_tracks[]; /* off, files, workspace */
+extern const char *const cay_v1_pulls[];  /* always, missing, never */
 /* network.c: what may be reached, in any of the forms that it is asked for in. */
 struct cay_v1_network {
     const struct cay_json *access, *policy, *allowlist, *denylist;
@@ -131,6 +132,23 @@ void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
 void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, int64_t per_page);
 /* exitCode, signal, reason: null where nobody knows. */
 void cay_v1_shape_exit(struct cay_json_writer *w, const struct cay_execution *ex);
+
+/* ticket.c: a sandbox that others make ready; no thread waits for it. */
+struct cay_v1_waiting {
+    char id[CAY_ID_SIZE];
+    int status;       /* to be answered then */
+    bool once;        /* see cay_core_answered */
+    const char *data; /* the caller's */
+    int verdict;
+    struct cay_error err;
+};
+/* `answer` is called when the ticket, which is taken, is over. Of `how` status, once and data are
+ * kept. */
+int cay_v1_wait(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *ticket,
+                const struct cay_sandbox *sb, struct cay_v1_waiting how,
+                int (*answer)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err));
+/* In there: how it went, and the sandbox as it is now. */
+int cay_v1_waited(struct cay_req *req, struct cay_sandbox *out, struct cay_error *err);
 
 /* jobs.c */
 void cay_v1_shape_job(struct cay_json_writer *w, const char *key, const struct cay_job *job);

@@ -19,9 +19,10 @@ static bool is_held(struct cay_fake *f)
     return f->builds_held;
 }
 
-int cay_fake_build(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
-                   struct cay_error *err)
+int cay_fake_build(struct cay_provider *p, const struct cay_recipe *what,
+                   const struct cay_build_watch *watch, struct cay_error *err)
 {
+    const char *image = what->image;
     struct cay_fake *f = cay_fake_of(p);
     pthread_mutex_lock(&f->lock);
     f->builds++;

@@ -56,8 +56,8 @@ int cay_fake_file(struct cay_provider *p, const char *id, const struct cay_file_
                   const struct cay_file_pipes *pipes, int64_t timeout_ms, struct cay_error *err);
 /* build.c; the first under the lock */
 bool cay_fake_has_image(const struct cay_fake *f, const char *image);
-int cay_fake_build(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
-                   struct cay_error *err);
+int cay_fake_build(struct cay_provider *p, const struct cay_recipe *what,
+                   const struct cay_build_watch *watch, struct cay_error *err);
 int cay_fake_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                      struct cay_error *err);
 int cay_fake_executions(struct cay_provider *p, const char *id, struct cay_arena *a,

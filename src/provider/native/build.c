@@ -3,11 +3,13 @@
 #include "engine/build.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/packet.h"
 #include "provider/native/native.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #define ASK_MS 10000                        /* until the engine hands over the pipe */
@@ -96,24 +98,61 @@ static int judge(const struct telling *t, const char *image, struct cay_error *e
     return r;
 }
 
-static int run(struct cay_provider *p, const char *image, struct telling *t, struct cay_error *err)
+/* A question that brings a file has a connection of its own. */
+static int ask_with(struct cay_local *l, const struct cay_engine_request *rq, int file, int *fd_out,
+                    struct cay_error *err)
+{
+    char buf[CAY_MESSAGE_MAX];
+    struct cay_engine_reply reply;
+    int fds[1], count = 0;
+    CAY_AUTO_FD int sock = cay_local_connect(l);
+    struct pollfd p = {.fd = sock, .events = POLLIN};
+    if (sock < 0 || cay_packet_send(sock, rq, sizeof *rq, NULL, 0, &file, 1) < 0 ||
+        poll(&p, 1, ASK_MS) <= 0)
+        return cay_fail(err, CAY_ERR_UNAVAILABLE, "cannot reach the engine");
+    ssize_t n = cay_packet_recv(sock, buf, sizeof buf, fds, 1, &count);
+    CAY_AUTO_FD int fd = n > 0 && count ? fds[0] : -1;
+    if (n < (ssize_t)sizeof reply)
+        return cay_fail(err, CAY_ERR_UNAVAILABLE, "the engine is not running");
+    memcpy(&reply, buf, sizeof reply);
+    if (reply.code < 0)
+        return cay_local_told(&reply, err);
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+static int ask(struct cay_local *l, const struct cay_recipe *what, int *fd_out,
+               struct cay_error *err)
+{
+    struct cay_engine_request rq = {
+        .version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_BUILD, .again = what->again};
+    cay_str_copy(rq.image, sizeof rq.image, what->image);
+    if (!what->text)
+        return cay_local_call(l, &rq, ASK_MS, NULL, 0, NULL, fd_out, err);
+    CAY_AUTO_FD int file = memfd_create("recipe", MFD_CLOEXEC);
+    ssize_t len = (ssize_t)strlen(what->text);
+    if (file < 0 || write(file, what->text, (size_t)len) != len)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a memfd");
+    return ask_with(l, &rq, file, fd_out, err);
+}
+
+static int run(struct cay_provider *p, const struct cay_recipe *what, struct telling *t,
+               struct cay_error *err)
 {
     CAY_AUTO_FD int fd = -1;
-    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_BUILD};
-    cay_str_copy(rq.image, sizeof rq.image, image);
-    int r = cay_local_call((struct cay_local *)p, &rq, ASK_MS, NULL, 0, NULL, &fd, err);
+    int r = ask((struct cay_local *)p, what, &fd, err);
     if (r == 0 && fd < 0)
         r = cay_fail(err, CAY_ERR_PROVIDER, "the engine tells nothing of the build");
     if (r == 0)
         r = listen_to(fd, t, err);
-    return r < 0 ? r : judge(t, image, err);
+    return r < 0 ? r : judge(t, what->image, err);
 }
 
-int cay_native_build(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
-                     struct cay_error *err)
+int cay_native_build(struct cay_provider *p, const struct cay_recipe *what,
+                     const struct cay_build_watch *watch, struct cay_error *err)
 {
     struct telling t = {.watch = watch};
-    return run(p, image, &t, err);
+    return run(p, what, &t, err);
 }
 
 int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
@@ -125,7 +164,7 @@ int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_s
         struct telling t = {.watch = &nobody, .a = a, .names = out};
         if (i > 0) /* others look too, and that takes a moment */
             nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-        r = run(p, "", &t, err);
+        r = run(p, &(struct cay_recipe){.image = ""}, &t, err);
     }
     return r;
 }

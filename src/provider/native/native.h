@@ -19,7 +19,7 @@ int cay_native_image_export(struct cay_provider *p, const char *name_or_snapshot
                             int fd, const struct cay_progress *progress, struct cay_error *err);
 
 /* build.c */
-int cay_native_build(struct cay_provider *p, const char *image, const struct cay_build_watch *watch,
-                     struct cay_error *err);
+int cay_native_build(struct cay_provider *p, const struct cay_recipe *what,
+                     const struct cay_build_watch *watch, struct cay_error *err);
 int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                        struct cay_error *err);
