@@ -90,6 +90,8 @@ static long step_zstd(struct cay_packed *p, struct cay_packed_in *in, void *out,
 long cay_packed_step(struct cay_packed *p, struct cay_packed_in *in, void *out, size_t room,
                      const char **why)
 {
+    if (in->len == 0 && !p->inside)
+        return 0; /* a decoder would take this for a beginning */
     if (p->form == UNKNOWN)
         p->form = form_of(in);
     if (p->form == GZIP)

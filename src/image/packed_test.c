@@ -56,6 +56,9 @@ static bool unpack(const struct cay_buf *from, size_t len, size_t step, struct c
         } while (n >= 0 && (in.len > 0 || n == (long)sizeof room));
         at += piece;
     }
+    struct cay_packed_in none = {0};
+    const char *why = NULL;
+    CHECK("nothing is held back", cay_packed_step(p, &none, (char[8]){0}, 8, &why) <= 0);
     bool inside = cay_packed_is_inside(p);
     cay_packed_free(p);
     return inside;
