@@ -182,6 +182,11 @@ static void end(struct cay_task *t, int r, const struct cay_error *err)
     }
 }
 
+static int stopping(struct cay_error *err)
+{
+    return cay_fail(err, CAY_ERR_UNAVAILABLE, "the server is stopping");
+}
+
 static void *job_main(void *arg)
 {
     struct cay_core *core = arg;
@@ -193,7 +198,9 @@ static void *job_main(void *arg)
         t->told.state = CAY_JOB_RUNNING;
         t->told.started_at_ms = cay_clock_ms();
         t->rate_at_ms = cay_clock_mono_ms();
-        if (t->cancelled)
+        if (core->jobs.closing)
+            r = stopping(&err);
+        else if (t->cancelled)
             r = cay_fail_as(&err, CAY_ERR_CONFLICT, "CANCELLED", "it was cancelled");
         pthread_mutex_unlock(&core->jobs.lock);
         if (r == 0)
@@ -252,7 +259,7 @@ static int begin(struct cay_core *core, const struct cay_account *owner,
 {
     struct cay_jobs *jobs = &core->jobs;
     if (jobs->closing)
-        return cay_fail(err, CAY_ERR_UNAVAILABLE, "the server is stopping");
+        return stopping(err);
     sweep(jobs);
     if (jobs->count >= CAY_JOBS || jobs->busy >= CAY_JOBS_WAITING + CAY_JOB_THREADS ||
         (spec->most && count_kind(jobs, spec->kind) >= spec->most))
