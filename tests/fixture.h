@@ -42,10 +42,10 @@ static inline void fixture_close(struct fixture *f)
     cay_arena_done(&f->a);
 }
 
-/* Waits here for what it takes. */
-static inline int fixture_make(struct cay_core *core, const struct cay_account *owner,
-                               const struct cay_spec *spec, struct cay_arena *a,
-                               struct cay_sandbox *out, struct cay_error *err)
+/* cay_core_make for tests, which may wait for what it takes. */
+static inline int cay_core_create(struct cay_core *core, const struct cay_account *owner,
+                                  const struct cay_spec *spec, struct cay_arena *a,
+                                  struct cay_sandbox *out, struct cay_error *err)
 {
     struct cay_ticket *ticket;
     int r = cay_core_make(core, owner, spec, a, out, &ticket, err);
@@ -67,7 +67,7 @@ static inline struct cay_sandbox fixture_create(struct fixture *f, const char *n
     spec.name = name;
     spec.persistent = persistent;
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
-    if (fixture_make(f->core, &f->me, &spec, &f->a, &sb, &err) < 0)
+    if (cay_core_create(f->core, &f->me, &spec, &f->a, &sb, &err) < 0)
         test_failed(__FILE__, __LINE__, "create %s: %s (%s)", name ? name : "-", err.msg,
                     err.cause);
     return sb;

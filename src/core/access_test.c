@@ -144,7 +144,7 @@ static int create(struct fixture *f, const struct cay_account *who, const char *
     struct cay_spec spec = cay_spec_default();
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     spec.team_id = team_id;
-    return fixture_make(f->core, who, &spec, &f->a, out, err);
+    return cay_core_create(f->core, who, &spec, &f->a, out, err);
 }
 
 TEST(access_roles_decide_about_a_teams_sandboxes)

@@ -18,7 +18,7 @@ static void walk(bool in_store, const char *what)
             cay_store_fake_fail_at(f.store, n);
         else
             cay_provider_fake_fail_at(f.provider, n);
-        int r = fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err);
+        int r = cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err);
         cay_store_fake_fail_at(f.store, 0);
         cay_provider_fake_fail_at(f.provider, 0);
         if (r == 0) {
@@ -67,12 +67,12 @@ TEST(create_refuses_a_name_that_is_taken)
     fixture_create(&f, "mine", false);
     spec.name = "mine";
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
-    CHECK_EQ("taken", fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err), CAY_ERR_CONFLICT);
+    CHECK_EQ("taken", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err), CAY_ERR_CONFLICT);
     CHECK_STR("its code", cay_error_name(&err), "NAME_TAKEN");
     CHECK_EQ("the first one stays", fixture_rows(&f), 1);
     CHECK_EQ("and one sandbox", cay_provider_fake_count(f.provider), 1);
-    CHECK_EQ("another account may have it", fixture_make(f.core, &f.other, &spec, &f.a, &sb, &err),
-             0);
+    CHECK_EQ("another account may have it",
+             cay_core_create(f.core, &f.other, &spec, &f.a, &sb, &err), 0);
     fixture_close(&f);
 }
 
@@ -141,7 +141,8 @@ TEST(create_refuses_what_cannot_be)
         spec.gpu_count = bad[i].gpu_count;
         spec.user = bad[i].user;
         spec.workdir = bad[i].workdir;
-        CHECK_EQ(bad[i].name, fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err), CAY_ERR_INVALID);
+        CHECK_EQ(bad[i].name, cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err),
+                 CAY_ERR_INVALID);
         CHECK_STR(bad[i].name, err.field, bad[i].field);
         CHECK_STR(bad[i].name, cay_error_name(&err),
                   bad[i].code ? bad[i].code : "VALIDATION_ERROR");

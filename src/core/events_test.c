@@ -55,7 +55,7 @@ TEST(events_tell_nothing_of_what_failed)
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     for (int i = 1; i <= 2; i++) {
         cay_store_fake_fail_at(f.store, i);
-        CHECK("fails", fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err) < 0);
+        CHECK("fails", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err) < 0);
     }
     CHECK_STR("nothing", types(&f, &at), "");
     fixture_close(&f);

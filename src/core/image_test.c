@@ -70,7 +70,7 @@ static int create(struct fixture *f, const char *image, struct cay_sandbox *out,
 {
     struct cay_spec spec = spec_of(NULL, image);
     *err = (struct cay_error){0};
-    return fixture_make(f->core, &f->me, &spec, &f->a, out, err);
+    return cay_core_create(f->core, &f->me, &spec, &f->a, out, err);
 }
 
 TEST(image_is_built_for_a_create)

@@ -22,7 +22,7 @@ static struct cay_sandbox create(struct fixture *f, const char *name, const char
     if (from)
         spec.image = NULL;
     *err = (struct cay_error){0};
-    CHECK_EQ(name, fixture_make(f->core, &f->me, &spec, &f->a, &sb, err), want);
+    CHECK_EQ(name, cay_core_create(f->core, &f->me, &spec, &f->a, &sb, err), want);
     return sb;
 }
 
@@ -294,7 +294,7 @@ TEST(kept_belongs_to_somebody)
     struct cay_kept kept = snapshot(&f, "box", 0);
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     spec.from = kept.id;
-    CHECK_EQ("a stranger makes", fixture_make(f.core, &f.other, &spec, &f.a, &sb, &err),
+    CHECK_EQ("a stranger makes", cay_core_create(f.core, &f.other, &spec, &f.a, &sb, &err),
              CAY_ERR_FORBIDDEN);
     CHECK_EQ("looks", cay_core_kept(f.core, &f.other, CAY_SNAPSHOT, kept.id, &f.a, &got, &err),
              CAY_ERR_FORBIDDEN);
@@ -302,7 +302,8 @@ TEST(kept_belongs_to_somebody)
              cay_core_kept_delete(f.core, &f.other, CAY_SNAPSHOT, kept.id, &f.a, &got, &err),
              CAY_ERR_FORBIDDEN);
     spec.image = "debian:bookworm";
-    CHECK_EQ("another image", fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err), CAY_ERR_INVALID);
+    CHECK_EQ("another image", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err),
+             CAY_ERR_INVALID);
     CHECK_STR("by name", err.field, "dockerImage");
     CHECK_EQ("as a volume", get_kept(&f, CAY_VOLUME, kept.id, &got), CAY_ERR_NOT_FOUND);
     CHECK_EQ("it is there", get_kept(&f, CAY_SNAPSHOT, kept.id, &got), 0);
@@ -416,7 +417,7 @@ TEST(volume_comes_back_from_a_create_that_fails)
         spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
         spec.volume = volume;
         cay_store_fake_fail_at(f.store, n);
-        int r = fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err);
+        int r = cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err);
         cay_store_fake_fail_at(f.store, 0);
         if (r == 0) {
             CHECK("some steps can fail", n > 3);

@@ -22,7 +22,7 @@ static struct cay_sandbox make(struct fixture *f, const char *name, bool persist
     spec.idle_ms = idle_ms;
     spec.idle_when = idle_when;
     spec.start = (struct cay_strs){.at = argv, .count = 2};
-    CHECK_EQ(name, fixture_make(f->core, &f->me, &spec, &f->a, &sb, &err), 0);
+    CHECK_EQ(name, cay_core_create(f->core, &f->me, &spec, &f->a, &sb, &err), 0);
     cay_provider_fake_quiet(f->provider, sb.id);
     return sb;
 }

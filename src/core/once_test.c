@@ -15,7 +15,7 @@ static int create(struct fixture *f, const struct cay_once *once, struct cay_are
     struct cay_spec spec = cay_spec_default();
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     spec.once = once;
-    return fixture_make(f->core, &f->me, &spec, a, out, err);
+    return cay_core_create(f->core, &f->me, &spec, a, out, err);
 }
 
 TEST(once_a_create_is_found_again)

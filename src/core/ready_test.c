@@ -20,7 +20,7 @@ static int create(struct fixture *f, const struct cay_spec *spec, struct cay_san
                   struct cay_error *err)
 {
     *err = (struct cay_error){0};
-    return fixture_make(f->core, &f->me, spec, &f->a, out, err);
+    return cay_core_create(f->core, &f->me, spec, &f->a, out, err);
 }
 
 static void is_nothing_left(struct fixture *f, const char *what)

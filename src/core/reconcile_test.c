@@ -294,7 +294,7 @@ TEST(reconcile_finishes_a_broken_start)
         spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
         cay_strs_push(&f.a, &spec.start, "sleep");
         cay_strs_push(&f.a, &spec.start, "9");
-        CHECK_EQ("create", fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err), 0);
+        CHECK_EQ("create", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err), 0);
         CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "box", 0, &f.a, &down, &err), 0);
         if (starts[i].begun)
             CHECK_EQ("start", cay_core_start(f.core, &f.me, "box", &f.a, &sb, &err), 0);
@@ -379,7 +379,7 @@ TEST(keeper_ends_what_ends_with_its_start)
     spec.stop_when_start_ends = true;
     cay_strs_push(&f.a, &spec.start, "exit");
     cay_strs_push(&f.a, &spec.start, "3");
-    CHECK_EQ("create", fixture_make(f.core, &f.me, &spec, &f.a, &sb, &err), 0);
+    CHECK_EQ("create", cay_core_create(f.core, &f.me, &spec, &f.a, &sb, &err), 0);
     cay_keeper_end_with_start(f.core);
     struct cay_death death = row(&f, sb.id).death;
     CHECK_STR("how", death.reason, "exited");

@@ -129,7 +129,7 @@ static int create(struct fixture *f, const char *start, struct cay_sandbox *out,
         cay_strs_push(&f->a, &spec.start, "echo");
         cay_strs_push(&f->a, &spec.start, start);
     }
-    return fixture_make(f->core, &f->me, &spec, &f->a, out, err);
+    return cay_core_create(f->core, &f->me, &spec, &f->a, out, err);
 }
 
 TEST(source_then_start_command)

@@ -229,7 +229,7 @@ static struct cay_sandbox box(struct world *w, const char *name)
     spec.name = name;
     spec.memory_bytes = CAY_MIN_MEMORY_BYTES;
     spec.team_id = w->team;
-    CHECK_EQ(name, fixture_make(w->api.f.core, &w->owner, &spec, &w->api.f.a, &sb, &err), 0);
+    CHECK_EQ(name, cay_core_create(w->api.f.core, &w->owner, &spec, &w->api.f.a, &sb, &err), 0);
     return sb;
 }
 
