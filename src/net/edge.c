@@ -23,7 +23,8 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define STATUS_LEN 12 /* "HTTP/1.1 101" */
+#define STATUS_LEN 12  /* "HTTP/1.1 101" */
+#define CHUNK_LINE 512 /* more than what stands between two chunks */
 
 static char bytes[CAY_CLAIM_MAX]; /* one thread */
 
@@ -249,7 +250,8 @@ bool cay_edge_asks(struct cay_link *p, struct cay_flow *f)
         return ask_answer(c);
     if (c->stage == CAY_STAGE_ANSWER)
         return true;
-    ssize_t n = recv(p->in.fd, bytes, sizeof bytes, MSG_PEEK);
+    bool chunk = c->stage == CAY_STAGE_FIRST_CHUNK || c->stage == CAY_STAGE_CHUNK;
+    ssize_t n = recv(p->in.fd, bytes, chunk ? CHUNK_LINE : sizeof bytes, MSG_PEEK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n < 0) {

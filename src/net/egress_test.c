@@ -6,6 +6,7 @@
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -106,6 +107,29 @@ TEST(egress_answers_what_is_allowed)
     size_t n = cay_egress_wanted(b.egress, "sb-aaaaaaaaaaaaaaaaaaaa", wanted, CAY_NET_WANTED);
     CHECK("told: unlisted", find(wanted, n, "other.example", CAY_NET_UNLISTED) != NULL);
     CHECK("told: guarded", find(wanted, n, "private.example", CAY_NET_GUARDED) != NULL);
+    cay_egress_close(b.egress);
+}
+
+/* Empty messages cost their turn as questions do: who sent many is answered later. */
+TEST(egress_counts_what_is_no_question)
+{
+    struct bench b;
+    struct cay_policy open = {.open = true};
+    const char *id = "sb-aaaaaaaaaaaaaaaaaaaa";
+    bool attached;
+    uint8_t msg[600];
+    begin(&b);
+    attach(&b, id, &open);
+    CAY_AUTO_FD int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    for (int i = 0; i < CAY_NET_DNS_BURST + 200; i++) {
+        sendto(fd, msg, 0, 0, (struct sockaddr *)&b.dns, sizeof b.dns);
+        cay_egress_which(b.egress, &id, &attached, 1); /* it has had its turn */
+    }
+    size_t len = cay_dns_query_write(7, "good.example", CAY_DNS_A, msg, sizeof msg);
+    sendto(fd, msg, len, 0, (struct sockaddr *)&b.dns, sizeof b.dns);
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    CHECK_EQ("not at once", poll(&answer, 1, 200), 0);
+    CHECK_EQ("but then", poll(&answer, 1, (int)test_ms(20000)), 1);
     cay_egress_close(b.egress);
 }
 
