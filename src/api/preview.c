@@ -441,6 +441,7 @@ static int carry(struct cay_req *req, struct cay_resp *resp, int fd, bool reused
 struct wait {
     struct cay_stream stream;
     struct cay_req *req; /* lives on under cay_resp_defer */
+    char sandbox_id[CAY_ID_SIZE];
     int64_t until_ms;
     bool over;
 };
@@ -469,6 +470,7 @@ static enum cay_pull pull(struct cay_stream *stream, struct cay_buf *out, size_t
 
 static void free_wait(struct cay_stream *stream)
 {
+    cay_visit_leave(((struct wait *)stream)->sandbox_id);
     free(stream);
 }
 
@@ -489,12 +491,17 @@ static int waited(struct cay_req *req, struct cay_resp *resp, struct cay_error *
                   : carry(req, resp, fd, false, err); /* a last try, for its error */
 }
 
-static int hold(struct cay_req *req, struct cay_resp *resp, int64_t seconds)
+/* Who waits is there as well. */
+static int hold(struct cay_req *req, struct cay_resp *resp, int64_t seconds, struct cay_error *err)
 {
+    const struct visit *v = req->data;
+    if (!cay_visit_enter(v->sb.id))
+        return cay_visit_refuse(err);
     struct wait *w = calloc(1, sizeof *w);
     if (!w)
         abort();
     *w = (struct wait){.stream = {.ops = &wait_ops, .watch_fd = -1}, .req = req};
+    cay_str_copy(w->sandbox_id, sizeof w->sandbox_id, v->sb.id);
     w->until_ms = cay_clock_mono_ms() + seconds * 1000;
     w->stream.wake_at_ms = cay_clock_mono_ms() + CAY_PREVIEW_AGAIN_MS;
     return cay_resp_defer(resp, &w->stream, waited);
@@ -532,7 +539,7 @@ static int reach(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
         return carry(req, resp, fd, true, err);
     r = dial(req, resp, err);
     if (r < 0 && wait_s > 0 && strcmp(cay_error_name(err), "NOTHING_LISTENS") == 0)
-        return hold(req, resp, (int64_t)wait_s);
+        return hold(req, resp, (int64_t)wait_s, err);
     return r;
 }
 

@@ -183,6 +183,20 @@ TEST(edge_reads_every_request)
     }
 }
 
+/* The proxy was told one name, and asks for its address itself. */
+TEST(edge_gives_a_proxy_only_what_is_for_the_name_that_it_was_told)
+{
+    struct bench b;
+    char heard[512];
+    begin(&b);
+    b.c->proxied = true;
+    say(b.left, GET B "\r\n" GET A "\r\n");
+    shutdown(b.left, SHUT_WR);
+    CHECK("whole", hear(b.right, heard, sizeof heard));
+    CHECK_STR("the second alone", heard, GET B "\r\n" GET A TOKEN "\r\n");
+    end(&b);
+}
+
 static void nothing(void *arg)
 {
     (void)arg;

@@ -165,6 +165,12 @@ TEST(preview_has_room_for_so_many)
                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
                NULL);
     CHECK("tunnels too", status_of(full) == 429 && strstr(full, "TOO_MANY_VISITS"));
+    (void)ask(&api, "POST /api/v1/sandbox/box/ports", NULL, "{\"port\":1}"); /* nobody's */
+    full = ask(
+        &api, "GET /",
+        cay_arena_printf(&api.f.a, "Host: 1-%s.localhost:%u\r\nCay-Wait: 1\r\n", sb.id, api.port),
+        NULL);
+    CHECK("and who waits", status_of(full) == 429 && strstr(full, "TOO_MANY_VISITS"));
     cay_visit_leave(sb.id);
     CHECK_EQ("one has left", status_of(ask(&api, "GET /", host, NULL)), 200);
     while (--others > 0)
