@@ -251,7 +251,8 @@ TEST(http_receive_of_much_ends_with_its_sink_or_its_client)
         if (sink) {
             say("full");
             cay_close_fd(&toy.sink_fd);
-            CHECK_EQ("more", send(client.fd, block, 1000, MSG_NOSIGNAL), 1000);
+            /* By then the server may have noticed, answered and hung up. */
+            (void)!send(client.fd, block, 1000, MSG_NOSIGNAL);
             toy_read(&client, &answer);
             CHECK("with the reason", strstr(answer.body, " full"));
             CHECK("not whole", strncmp(answer.body, "part ", 5) == 0);
