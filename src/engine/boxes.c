@@ -471,13 +471,6 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
 
 /* ---- death ---- */
 
-/* Signals that a process brings upon itself. */
-static bool is_crash(int signal)
-{
-    return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
-           signal == SIGABRT || signal == SIGTRAP || signal == SIGSYS;
-}
-
 static const char *why(const struct cay_dispatcher *d, const struct cay_box *box, bool known,
                        int status)
 {
@@ -488,7 +481,8 @@ static const char *why(const struct cay_dispatcher *d, const struct cay_box *box
         return "host_restart";
     if (known && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && r->entry.oom_kills)
         return "oom";
-    return known && WIFSIGNALED(status) && !is_crash(WTERMSIG(status)) ? "signal" : "error";
+    return known && WIFSIGNALED(status) && !cay_signal_is_crash(WTERMSIG(status)) ? "signal"
+                                                                                  : "error";
 }
 
 static void note_use(const struct cay_dispatcher *d, struct cay_engine_entry *e)

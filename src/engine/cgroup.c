@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/cgroup.h"
 #include "base/clock.h"
-#include "base/path.h"
+#include "engine/hierarchy.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -11,44 +11,19 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
-static const char *const controller_names[CAY_CG_COUNT] = {"memory", "cpu",     "cpuacct", "pids",
-                                                           "io",     "freezer", "unified"};
-
-const char *cay_controller_name(enum cay_controller controller)
-{
-    return controller_names[controller];
-}
-
 /* ---- small files ---- */
-
-static int write_at(int dirfd, const char *name, const char *text)
-{
-    CAY_AUTO_FD int fd = openat(dirfd, name, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    ssize_t n = write(fd, text, strlen(text));
-    return n == (ssize_t)strlen(text) ? 0 : -1;
-}
 
 static int write_number(int dirfd, const char *name, uint64_t value)
 {
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-    return write_at(dirfd, name, text);
-}
-
-static bool read_at(int dirfd, const char *name, char *text, size_t size)
-{
-    CAY_AUTO_FD int fd = openat(dirfd, name, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    text[n > 0 ? n : 0] = 0;
-    return n >= 0;
+    return cay_small_write(dirfd, name, text);
 }
 
 static uint64_t read_number(int dirfd, const char *name)
 {
     char text[64];
-    return read_at(dirfd, name, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
+    return cay_small_read(dirfd, name, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
 }
 
 /* The number behind a key in a file of "key value" lines. */
@@ -56,7 +31,7 @@ static uint64_t read_keyed(int dirfd, const char *name, const char *key)
 {
     char text[1024];
     size_t len = strlen(key);
-    if (!read_at(dirfd, name, text, sizeof text))
+    if (!cay_small_read(dirfd, name, text, sizeof text))
         return 0;
     for (char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
@@ -66,127 +41,7 @@ static uint64_t read_keyed(int dirfd, const char *name, const char *key)
     return 0;
 }
 
-/* ---- finding the trees ---- */
-
-struct mount_line {
-    char root[256], point[256], type[32], options[256];
-};
-
-static bool parse_mount(const char *line, struct mount_line *out)
-{
-    const char *dash = strstr(line, " - ");
-    return dash && sscanf(line, "%*s %*s %*s %255s %255s", out->root, out->point) == 2 &&
-           sscanf(dash, " - %31s %*s %255s", out->type, out->options) == 2;
-}
-
-static bool has_option(const char *options, const char *wanted)
-{
-    size_t len = strlen(wanted);
-    for (const char *at = options; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, wanted, len) == 0 && (at[len] == ',' || at[len] == 0))
-            return true;
-    }
-    return false;
-}
-
-static int open_parent(const char *point, const char *instance, int *fd_out, struct cay_error *err)
-{
-    char name[32];
-    CAY_AUTO_FD int top = open(point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (top < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the cgroup tree %s", point);
-    snprintf(name, sizeof name, "cay-%s", instance);
-    return cay_path_open_dir(top, name, 0755, fd_out, err);
-}
-
-static int add_tree(struct cay_cgroups *c, const struct mount_line *m, const char *instance,
-                    struct cay_error *err)
-{
-    bool v2 = strcmp(m->type, "cgroup2") == 0;
-    int wanted = v2 ? 1 << CAY_CG_UNIFIED : 0;
-
-    for (int i = 0; !v2 && i < CAY_CG_UNIFIED; i++)
-        if (has_option(m->options, controller_names[i]))
-            wanted |= 1 << i;
-    for (int i = 0; i < CAY_CG_COUNT; i++)
-        if (c->of[i] >= 0)
-            wanted &= ~(1 << i); /* the same tree, mounted a second time */
-    if (!wanted || c->tree_count == CAY_CG_COUNT)
-        return 0;
-    if (v2) {
-        /* Controllers that live in v2 must be handed down. They are tried one by one, since one
-         * that is bound to v1 refuses the whole line. */
-        CAY_AUTO_FD int top = open(m->point, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        (void)write_at(top, "cgroup.subtree_control", "+memory");
-        (void)write_at(top, "cgroup.subtree_control", "+cpu");
-        (void)write_at(top, "cgroup.subtree_control", "+pids");
-        (void)write_at(top, "cgroup.subtree_control", "+io");
-    }
-    struct cay_hierarchy *tree = &c->trees[c->tree_count];
-    int r = open_parent(m->point, instance, &tree->parent_fd, err);
-    if (r < 0)
-        return r;
-    tree->v2 = v2;
-    snprintf(tree->name, sizeof tree->name, "%.15s", strrchr(m->point, '/') + 1);
-    for (int i = 0; i < CAY_CG_COUNT; i++)
-        if (wanted & 1 << i)
-            c->of[i] = c->tree_count;
-    c->tree_count++;
-    return 0;
-}
-
-static void drop_tree(struct cay_cgroups *c, int at, const char *instance)
-{
-    struct cay_cgroups one = {.trees = {c->trees[at]}, .tree_count = 1};
-    cay_cgroups_close(&one, instance, true);
-    c->trees[at] = c->trees[--c->tree_count];
-    for (int i = 0; i < CAY_CG_COUNT; i++) {
-        if (c->of[i] == at)
-            c->of[i] = -1;
-        else if (c->of[i] == c->tree_count)
-            c->of[i] = at;
-    }
-}
-
-/* The v2 tree tells cpu time, and freezes, even where no controller lives in it: then a v1 tree
- * that has nothing else is only one more to enter. */
-static void prefer_v2(struct cay_cgroups *c, enum cay_controller controller, const char *instance)
-{
-    int at = c->of[controller];
-    bool alone = at >= 0 && !c->trees[at].v2;
-    if (c->of[CAY_CG_UNIFIED] < 0)
-        return;
-    for (int i = 0; i < CAY_CG_COUNT; i++)
-        alone &= i == (int)controller || c->of[i] != at;
-    if (alone)
-        drop_tree(c, at, instance);
-    if (c->of[controller] < 0)
-        c->of[controller] = c->of[CAY_CG_UNIFIED];
-}
-
-/* On a v2 host the controllers are in the unified tree. */
-static void find_v2_controllers(struct cay_cgroups *c)
-{
-    char text[256];
-    int unified = c->of[CAY_CG_UNIFIED];
-    if (unified < 0)
-        return;
-    int fd = c->trees[unified].parent_fd;
-    if (!read_at(fd, "cgroup.controllers", text, sizeof text))
-        return;
-    text[strcspn(text, "\n")] = 0;
-    for (char *space = text; (space = strchr(space, ' ')); space++)
-        *space = ',';
-    for (int i = 0; i < CAY_CG_UNIFIED; i++) {
-        char enable[32];
-        if (c->of[i] >= 0 || !has_option(text, controller_names[i]))
-            continue;
-        snprintf(enable, sizeof enable, "+%s", controller_names[i]);
-        if (write_at(fd, "cgroup.subtree_control", enable) == 0)
-            c->of[i] = unified;
-    }
-}
+/* ---- all of them ---- */
 
 static int tree_fd(const struct cay_cgroups *c, enum cay_controller controller, bool *v2_out)
 {
@@ -214,7 +69,7 @@ static void limit_parent(const struct cay_cgroups *c)
         (void)write_number(memory, v2 ? "memory.max" : "memory.limit_in_bytes",
                            (uint64_t)info.totalram * info.mem_unit / 100 * 85);
     int pids = tree_fd(c, CAY_CG_PIDS, &v2);
-    if (pids >= 0 && read_at(proc, "pid_max", text, sizeof text))
+    if (pids >= 0 && cay_small_read(proc, "pid_max", text, sizeof text))
         (void)write_number(pids, "pids.max", strtoull(text, NULL, 10) / 10 * 8);
     int cpu = tree_fd(c, CAY_CG_CPU, &v2);
     if (cpu >= 0)
@@ -223,27 +78,10 @@ static void limit_parent(const struct cay_cgroups *c)
 
 int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_error *err)
 {
-    char line[2048];
-    *c = (struct cay_cgroups){0};
-    for (int i = 0; i < CAY_CG_COUNT; i++)
-        c->of[i] = -1;
-    FILE *f = fopen("/proc/self/mountinfo", "re");
-    if (!f)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read /proc/self/mountinfo");
-    int r = 0;
-    while (r == 0 && fgets(line, sizeof line, f)) {
-        struct mount_line m;
-        if (parse_mount(line, &m) && strncmp(m.type, "cgroup", 6) == 0)
-            r = add_tree(c, &m, instance, err);
-    }
-    fclose(f);
-    if (r < 0)
-        return r;
-    find_v2_controllers(c);
-    prefer_v2(c, CAY_CG_CPUACCT, instance);
-    prefer_v2(c, CAY_CG_FREEZER, instance);
-    limit_parent(c);
-    return 0;
+    int r = cay_hierarchies_find(c, instance, err);
+    if (r == 0)
+        limit_parent(c);
+    return r;
 }
 
 bool cay_cgroups_lacks(const struct cay_cgroups *c, enum cay_controller controller)
@@ -287,7 +125,7 @@ static int set_cpu(const struct cay_cgroups *c, const char *id, uint32_t milli,
     if (cay_cgroups_lacks(c, CAY_CG_CPU))
         return 0;
     snprintf(text, sizeof text, v2 ? "%u 100000" : "%u", milli * 100);
-    if (write_at(fd, v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
+    if (cay_small_write(fd, v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit cpu to %u/1000", milli);
     return 0;
 }
@@ -336,7 +174,7 @@ int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, boo
         if (c->trees[i].v2 && !v2_too)
             continue;
         snprintf(name, sizeof name, "%s/cgroup.procs", id);
-        if (write_at(c->trees[i].parent_fd, name, who) < 0)
+        if (cay_small_write(c->trees[i].parent_fd, name, who) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the cgroup in %s",
                                   c->trees[i].name);
     }
@@ -402,7 +240,7 @@ static const struct {
 /* Named from the parent: opening the directory first would cost more than the reading. */
 static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum figure which)
 {
-    char path[96];
+    char path[CAY_CGROUP_NAME + 64];
     bool v2 = false;
     int parent = tree_fd(c, figures[which].controller, &v2);
     const char *file = v2 ? figures[which].v2.file : figures[which].v1.file;
@@ -416,7 +254,7 @@ static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum fi
 
 static int open_figure(const struct cay_cgroups *c, const char *id, enum figure which)
 {
-    char path[96];
+    char path[CAY_CGROUP_NAME + 64];
     bool v2 = false;
     int parent = tree_fd(c, figures[which].controller, &v2);
     snprintf(path, sizeof path, "%s/%s", id, v2 ? figures[which].v2.file : figures[which].v1.file);
@@ -433,11 +271,11 @@ void cay_cgroup_open_counts(const struct cay_cgroups *c, const char *id, int *oo
 /* Sums rbytes= and wbytes= over all devices. */
 static void read_io(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
 {
-    char path[96], text[4096];
+    char path[CAY_CGROUP_NAME + 64], text[4096];
     bool v2 = false;
     int parent = tree_fd(c, CAY_CG_IO, &v2);
     snprintf(path, sizeof path, "%s/io.stat", id);
-    if (parent < 0 || !read_at(parent, path, text, sizeof text))
+    if (parent < 0 || !cay_small_read(parent, path, text, sizeof text))
         return;
     for (const char *at = text; (at = strstr(at, "bytes=")); at += 6) {
         uint64_t n = strtoull(at + 6, NULL, 10);
@@ -467,8 +305,8 @@ void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_us
 static int set_frozen(int fd, bool v2, bool frozen)
 {
     if (v2)
-        return write_at(fd, "cgroup.freeze", frozen ? "1" : "0");
-    return write_at(fd, "freezer.state", frozen ? "FROZEN" : "THAWED");
+        return cay_small_write(fd, "cgroup.freeze", frozen ? "1" : "0");
+    return cay_small_write(fd, "freezer.state", frozen ? "FROZEN" : "THAWED");
 }
 
 /* v2 tells by an event; v1 has to be asked again. */
@@ -514,7 +352,8 @@ bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id)
     char text[32];
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_FREEZER, id, &v2);
-    return fd >= 0 && read_at(fd, v2 ? "cgroup.freeze" : "freezer.state", text, sizeof text) &&
+    return fd >= 0 &&
+           cay_small_read(fd, v2 ? "cgroup.freeze" : "freezer.state", text, sizeof text) &&
            (v2 ? *text == '1' : strncmp(text, "FR", 2) == 0);
 }
 
@@ -531,7 +370,7 @@ void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_UNIFIED, id, &v2);
     if (fd >= 0)
-        (void)write_at(fd, "cgroup.kill", "1"); /* pid 1's own death does the same, later */
+        (void)cay_small_write(fd, "cgroup.kill", "1"); /* pid 1's own death does the same, later */
 }
 
 int cay_cgroup_remove(const struct cay_cgroups *c, const char *id, struct cay_error *err)

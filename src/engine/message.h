@@ -54,6 +54,8 @@ enum cay_engine_op {
         66, /* answer: text of `image`, descriptor that its files come from as tar */
     CAY_ENGINE_SETTLE = 67, /* the network of `pid`, once after each start; answer: as JOIN */
     CAY_ENGINE_JOIN = 68,   /* answer: descriptor of a socket to cay-init, which is `pid` */
+    CAY_ENGINE_HOLD = 69,   /* `pid` stands still; these two: see engine/foreign.h */
+    CAY_ENGINE_COPY = 70,   /* the volume `id` to `other`, in Docker's directory `image` */
 };
 
 #define CAY_ENGINE_FDS 2 /* that a request may bring: the one above; one to tell progress to */
@@ -95,6 +97,12 @@ struct cay_engine_copied {
     char method[16]; /* as struct cay_copied has it */
     int64_t ms;
     uint64_t bytes;
+};
+
+/* How a HOLD began, or a COPY ended. */
+struct cay_engine_done {
+    struct cay_engine_reply reply;
+    struct cay_engine_copied copied;
 };
 
 /* The image's own settings, as far as executions need them. */

@@ -10,6 +10,7 @@
 #include "base/packet.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "engine/foreign.h"
 #include "engine/image.h"
 #include "engine/message.h"
 #include "engine/socket.h"
@@ -149,6 +150,17 @@ static int join(uint32_t pid, uint32_t kind, struct cay_sockets *out, struct cay
     return cay_sockets_make((pid_t)pid, kind, out, err);
 }
 
+static int usage(uint32_t pid, struct answer *out, struct cay_error *err)
+{
+    struct cay_usage usage;
+    int r = cay_foreign_usage(pid, &usage, err);
+    if (r < 0)
+        return r;
+    out->len = sizeof usage;
+    memcpy(out->text, &usage, sizeof usage);
+    return 0;
+}
+
 static int act(const struct opener *o, const struct cay_engine_request *rq, struct answer *out,
                struct cay_error *err)
 {
@@ -173,6 +185,14 @@ static int act(const struct opener *o, const struct cay_engine_request *rq, stru
                     &out->s, err);
     case CAY_ENGINE_JOIN:
         return join(rq->pid, CAY_SOCKET_PID1, &out->s, err);
+    case CAY_ENGINE_USAGE:
+        return usage(rq->pid, out, err);
+    case CAY_ENGINE_LIMIT:
+        return cay_foreign_limit(rq, err);
+    case CAY_ENGINE_HOLD:
+        return cay_foreign_hold(rq->pid, &out->s, err);
+    case CAY_ENGINE_COPY:
+        return cay_foreign_copy(rq, &out->s, err);
     case CAY_ENGINE_SOCKET:
         return rq->socket > CAY_SOCKET_OUT
                    ? cay_fail(err, CAY_ERR_INVALID, "no kind of socket %u", rq->socket)

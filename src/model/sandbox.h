@@ -3,6 +3,7 @@
 #pragma once
 #include "base/id.h"
 #include "model/spec.h"
+#include <signal.h>
 
 enum cay_state {
     CAY_PENDING,
@@ -27,6 +28,13 @@ struct cay_death {
     uint64_t peak_bytes, cpu_ms;
     uint64_t sent_bytes, received_bytes; /* of the network, out of it and into it */
 };
+
+/* One that a process brings upon itself. */
+static inline bool cay_signal_is_crash(int sig)
+{
+    return sig == SIGSEGV || sig == SIGBUS || sig == SIGILL || sig == SIGFPE || sig == SIGABRT ||
+           sig == SIGTRAP || sig == SIGSYS;
+}
 
 /* How files were copied for a snapshot or a fork. */
 struct cay_copied {
