@@ -34,6 +34,8 @@ static void *make_some(void *arg)
         if (cay_making_begin(&crew->makings[i], crew->core, crew->owner, &crew->specs[i],
                              &crew->errors[i]) < 0)
             atomic_store(&crew->failed, true);
+        else
+            crew->errors[i].code = CAY_OK; /* whatever was tried in vain on the way */
     return NULL;
 }
 

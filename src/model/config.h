@@ -21,6 +21,8 @@ struct cay_config {
     const char *jwt_key;            /* what verifies a JWT: a secret, or a public key as PEM */
     const char *tls_cert, *tls_key; /* files; NULL: plain HTTP */
     const char *docker_host;        /* URL of a Docker Engine; NULL is its usual socket */
+    const char *docker_runtime;     /* of its containers; NULL: the Engine's default */
+    bool docker_read_only;          /* their roots cannot be written to */
     const char *preview_domain;     /* [SCHEME://]DOMAIN[:PORT]; NULL is localhost */
     const char *egress_allow;    /* guarded nets that sandboxes may reach all the same; or NULL */
     const char *egress_proxy;    /* that their connections go through; or NULL */

@@ -31,7 +31,7 @@ const char *cay_provider_name(const struct cay_provider *p)
 
 const char *cay_provider_isolation(const struct cay_provider *p)
 {
-    return p->ops->isolation ? p->ops->isolation : "native";
+    return p->ops->isolation ? p->ops->isolation(p) : "native";
 }
 
 int cay_provider_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,

@@ -42,7 +42,7 @@ struct cay_problem {
 
 struct cay_health {
     const char *version;
-    const char *disk;             /* how disks are limited, static: "btrfs", "loop-btrfs", "none" */
+    const char *disk; /* how disks are limited, static: "btrfs", "loop-btrfs", "xfs", "none" */
     struct cay_problem *problems; /* in the arena */
     size_t problem_count;
     uint32_t pool_ready, pool_size; /* what is made ahead of creates; size 0: nothing is */
@@ -57,7 +57,8 @@ struct cay_build_watch {
 
 struct cay_provider_ops {
     const char *name;
-    const char *isolation; /* what holds its sandboxes, as answers say it; NULL: "native" */
+    /* Optional: what holds its sandboxes, as answers say it; else "native". */
+    const char *(*isolation)(const struct cay_provider *p);
     /* Entries of sandboxes that ended are pushed to `events` (malloc'ed; the taker frees). */
     int (*open)(const struct cay_config *cfg, struct cay_queue *events, struct cay_provider **out,
                 struct cay_error *err);

@@ -64,6 +64,8 @@ static const char *disk_enforced_by(const char *kind)
 {
     if (strcmp(kind, "btrfs") == 0)
         return "btrfs-quota";
+    if (strcmp(kind, "xfs") == 0)
+        return "xfs-quota";
     return strcmp(kind, "loop-btrfs") == 0 ? "btrfs-quota-loop" : "none";
 }
 

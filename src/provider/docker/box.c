@@ -4,7 +4,9 @@
 #include "model/limits.h"
 #include "model/network.h"
 #include "provider/docker/docker.h"
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -44,6 +46,15 @@ void cay_docker_note_killed(struct cay_docker *d, const char *id)
     pthread_mutex_unlock(&d->lock);
 }
 
+void cay_docker_forget_killed(struct cay_docker *d, const char *id)
+{
+    pthread_mutex_lock(&d->lock);
+    for (size_t i = 0; i < CAY_COUNT(d->killed); i++)
+        if (strcmp(d->killed[i], id) == 0)
+            d->killed[i][0] = 0;
+    pthread_mutex_unlock(&d->lock);
+}
+
 /* cay-init ends with 0 when it was told to, and else never by itself. */
 static void read_death(struct cay_docker *d, const struct cay_json *state,
                        struct cay_provider_entry *e)
@@ -53,14 +64,16 @@ static void read_death(struct cay_docker *d, const struct cay_json *state,
     e->death = (struct cay_death){.reason = "error", .has_exit = !never, .exit_code = code};
     if (never)
         return;
-    if (cay_json_get_bool(state, "OOMKilled", false))
-        e->death.reason = "oom";
-    else if (code == 0 || was_killed(d, e->id))
+    int signal = code > 128 && code < 128 + 65 ? code - 128 : 0;
+    if (code == 0 || was_killed(d, e->id)) {
         e->death.reason = "stopped";
-    else if (code > 128 && code < 128 + 65) {
-        e->death.reason = "signal";
+    } else if (signal) {
+        /* OOMKilled says that somebody in it was, at some time */
+        bool oom = signal == SIGKILL && cay_json_get_bool(state, "OOMKilled", false);
+        e->death.reason = oom ? "oom" : cay_signal_is_crash(signal) ? "error" : "signal";
+        e->death.has_exit = false;
         e->death.has_signal = true;
-        e->death.signal = code - 128;
+        e->death.signal = signal;
     }
 }
 
@@ -78,6 +91,7 @@ static int read_box(struct cay_docker *d, const struct cay_json *json, const cha
         (struct cay_docker_box){.pid = (uint32_t)cay_json_get_int(state, "Pid", 0),
                                 .volume = cay_json_get_str(labels, "cay.volume", ""),
                                 .given = *cay_json_get_str(labels, "cay.given", ""),
+                                .disk = cay_json_get_str(labels, "cay.disk", ""),
                                 .image = cay_json_get_str(json, "Image", ""),
                                 .copied = strncmp(cay_json_get_str(config, "Image", ""),
                                                   CAY_DOCKER_SNAPS, strlen(CAY_DOCKER_SNAPS)) == 0,
@@ -131,41 +145,23 @@ const struct cay_json *cay_docker_below(const struct cay_json *at, const char *k
     return v && v->kind != CAY_JSON_NULL ? v : NULL;
 }
 
-static uint64_t number(const struct cay_json *at, const char *key)
+static struct cay_engine_request of_pid(enum cay_engine_op op, uint32_t pid)
 {
-    int64_t v = at && at->kind == CAY_JSON_OBJECT ? cay_json_get_int(at, key, 0) : 0;
-    return v > 0 ? (uint64_t)v : 0;
+    return (struct cay_engine_request){.version = CAY_ENGINE_VERSION, .op = op, .pid = pid};
 }
 
-int cay_docker_usage_of(struct cay_docker *d, struct cay_arena *a, const char *id,
-                        struct cay_usage *out, struct cay_error *err)
+int cay_docker_usage_of(struct cay_docker *d, uint32_t pid, struct cay_usage *out,
+                        struct cay_error *err)
 {
-    struct cay_docker_answer answer;
-    int r = cay_docker_call(
-        d, a, "GET",
-        cay_arena_printf(a, "%s/stats?stream=false&one-shot=true", cay_docker_name(a, id)), NULL,
-        &answer, err);
-    if (r < 0)
-        return r;
-    const struct cay_json *memory = cay_docker_below(answer.json, "memory_stats");
-    const struct cay_json *io = cay_docker_below(cay_docker_below(answer.json, "blkio_stats"),
-                                                 "io_service_bytes_recursive");
-    *out = (struct cay_usage){
-        .cpu_us = number(cay_docker_below(cay_docker_below(answer.json, "cpu_stats"), "cpu_usage"),
-                         "total_usage") /
-                  1000,
-        .memory_bytes = number(memory, "usage"),
-        .memory_peak_bytes = number(memory, "max_usage"),
-        .pids = (uint32_t)number(cay_docker_below(answer.json, "pids_stats"), "current")};
-    if (out->memory_peak_bytes < out->memory_bytes) /* cgroup v2 tells none */
-        out->memory_peak_bytes = out->memory_bytes;
-    for (const struct cay_json *v = io && io->kind == CAY_JSON_ARRAY ? io->first : NULL; v;
-         v = v->next) {
-        const char *op = cay_json_get_str(v, "op", "");
-        out->io_read_bytes += *op == 'R' || *op == 'r' ? number(v, "value") : 0;
-        out->io_write_bytes += *op == 'W' || *op == 'w' ? number(v, "value") : 0;
-    }
-    return 0;
+    const struct cay_engine_request rq = of_pid(CAY_ENGINE_USAGE, pid);
+    struct cay_usage now;
+    size_t len = 0;
+    int r = cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, &now, sizeof now, &len, NULL, err);
+    if (r == CAY_ERR_NOT_FOUND || (r == 0 && len != sizeof now))
+        return not_running(err); /* it ended since Docker was asked */
+    if (r == 0)
+        *out = now;
+    return r;
 }
 
 int cay_docker_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
@@ -175,9 +171,10 @@ int cay_docker_usage(struct cay_provider *p, const char *id, struct cay_usage *o
     struct cay_docker *d = (struct cay_docker *)p;
     struct cay_docker_box box;
     int r = cay_docker_running(d, &a, id, &box, err);
-    return r < 0 ? r : cay_docker_usage_of(d, &a, id, out, err);
+    return r < 0 ? r : cay_docker_usage_of(d, box.pid, out, err);
 }
 
+/* By the engine, which refuses what is in use; Docker has to know for the next start. */
 int cay_docker_limit(struct cay_provider *p, const char *id, const struct cay_spec *spec,
                      struct cay_error *err)
 {
@@ -185,16 +182,20 @@ int cay_docker_limit(struct cay_provider *p, const char *id, const struct cay_sp
     CAY_AUTO_BUF struct cay_buf limits = {0};
     struct cay_docker *d = (struct cay_docker *)p;
     struct cay_docker_box box;
-    struct cay_usage now;
     int r = cay_docker_running(d, &a, id, &box, err);
-    if (r == 0)
-        r = cay_docker_usage_of(d, &a, id, &now, err);
     if (r < 0)
         return r;
-    if (now.memory_bytes > spec->memory_bytes)
-        return cay_fail_as(err, CAY_ERR_CONFLICT, "MEMORY_IN_USE", "it uses more memory already");
+    if (d->sized > 0 && strtoull(box.disk, NULL, 10) != spec->disk_bytes)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "Docker cannot change the limit of a disk");
+    struct cay_engine_request rq = of_pid(CAY_ENGINE_LIMIT, box.pid);
+    rq.memory_bytes = spec->memory_bytes;
+    rq.cpu_milli = spec->cpu_milli;
+    rq.pids = spec->pids;
+    r = cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, NULL, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return not_running(err);
     cay_docker_write_limits(spec, &limits);
-    return cay_docker_act(d, &a, id, "update", &limits, err);
+    return r < 0 ? r : cay_docker_act(d, &a, id, "update", &limits, err);
 }
 
 /* ---- sockets inside ---- */
@@ -206,12 +207,11 @@ int cay_docker_socket(struct cay_provider *p, const char *id, enum cay_socket_ki
     CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
     struct cay_docker *d = (struct cay_docker *)p;
     struct cay_docker_box box;
-    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_SOCKET};
     int want = kind == CAY_SOCKET_OUT ? 2 : 1;
     int r = cay_docker_running(d, &a, id, &box, err);
     if (r < 0)
         return r;
-    rq.pid = box.pid;
+    struct cay_engine_request rq = of_pid(CAY_ENGINE_SOCKET, box.pid);
     rq.socket = kind;
     r = cay_local_call_fds(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fds, err);
     if (r == 0 && fds.count != want)

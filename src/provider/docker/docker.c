@@ -88,15 +88,18 @@ static int settle(struct cay_docker *d, const char *id, struct cay_error *err)
     CAY_AUTO_ARENA struct cay_arena a = {0};
     char data[CAY_MESSAGE_MAX];
     struct cay_docker_box box;
+    struct cay_error yet = {0}; /* the caller's is written to only if it fails */
     int fd = -1;
     int64_t until = cay_clock_mono_ms() + UP_MS;
     int r = cay_docker_running(d, &a, id, &box, err);
     if (r < 0)
         return cay_wrap(err, "the container ended as soon as it was started");
-    while ((r = ask_engine(d, CAY_ENGINE_SETTLE, box.pid, &fd, err)) < 0) {
-        if (cay_clock_mono_ms() > until || r == CAY_ERR_UNAVAILABLE)
+    while ((r = ask_engine(d, CAY_ENGINE_SETTLE, box.pid, &fd, &yet)) < 0) {
+        if (cay_clock_mono_ms() > until || r == CAY_ERR_UNAVAILABLE) {
+            *err = yet;
             return cay_wrap(err, "cannot reach pid 1 of the container; the Docker Engine must be "
                                  "on this machine, and its runtime runc or crun");
+        }
         (void)nanosleep(&(struct timespec){.tv_nsec = UP_LOOK_MS * 1000000L}, NULL);
     }
     cay_pid1_learn(&d->local, id, data, pack_image(&box, &a, data, sizeof data), fd);
@@ -109,21 +112,32 @@ static int run_container(struct cay_docker *d, struct cay_arena *a, const char *
                          struct cay_error *err)
 {
     cay_pid1_forget(&d->local, id);
+    cay_docker_forget_killed(d, id);
     int r = cay_docker_act(d, a, id, "start", NULL, err);
     return r < 0 ? r : settle(d, id, err);
+}
+
+static int post_container(struct cay_docker *d, struct cay_arena *a, const char *id,
+                          const char *image, const struct cay_spec *spec, struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf body = {0};
+    char own[CAY_ID_SIZE];
+    cay_id_volume(own, id);
+    cay_docker_write_create(d, id, image, spec->volume ? spec->volume : own, spec, &body);
+    return cay_docker_call(d, a, "POST", cay_arena_printf(a, "/containers/create?name=cay-%s", id),
+                           &body, NULL, err);
 }
 
 /* A repeated one finds the first: the name is taken, by us. */
 static int make_container(struct cay_docker *d, struct cay_arena *a, const char *id,
                           const char *image, const struct cay_spec *spec, struct cay_error *err)
 {
-    CAY_AUTO_BUF struct cay_buf body = {0};
     struct cay_docker_box box;
-    char own[CAY_ID_SIZE];
-    cay_id_volume(own, id);
-    cay_docker_write_create(d, id, image, spec->volume ? spec->volume : own, spec, &body);
-    int r = cay_docker_call(d, a, "POST", cay_arena_printf(a, "/containers/create?name=cay-%s", id),
-                            &body, NULL, err);
+    int r = post_container(d, a, id, image, spec, err);
+    if (r == CAY_ERR_PROVIDER && d->sized > 0 && strstr(err->msg, "storage-opt")) {
+        d->sized = -1; /* a storage driver that cannot, where volumes can */
+        r = post_container(d, a, id, image, spec, err);
+    }
     if (r != CAY_ERR_CONFLICT)
         return r;
     r = cay_docker_inspect(d, a, id, &box, err);
@@ -136,22 +150,28 @@ static int choose_image(struct cay_docker *d, struct cay_arena *a, const char *i
 {
     *copied = (struct cay_copied){0};
     if (spec->from)
-        return cay_docker_copy(d, a, spec->from, id, image, temporary, copied, err);
+        return cay_docker_copy(d, a, spec, id, image, temporary, copied, err);
     return cay_docker_fit(d, a, spec->image, image, err);
+}
+
+static void drop_own(struct cay_docker *d, struct cay_arena *a, const char *id)
+{
+    struct cay_error ignored; /* the caller has the error that matters */
+    char own[CAY_ID_SIZE];
+    cay_id_volume(own, id);
+    (void)cay_docker_drop_volume(d, a, own, &ignored);
 }
 
 /* With the volume that was made with it. */
 static void undo_create(struct cay_docker *d, struct cay_arena *a, const char *id,
                         const struct cay_spec *spec)
 {
-    struct cay_error ignored; /* the caller has the error that matters */
-    char own[CAY_ID_SIZE];
-    cay_id_volume(own, id);
+    struct cay_error ignored; /* as above */
     (void)cay_docker_call(d, a, "DELETE",
                           cay_arena_printf(a, "%s?force=true", cay_docker_name(a, id)), NULL, NULL,
                           &ignored);
     if (!spec->volume)
-        (void)cay_docker_drop_volume(d, a, own, &ignored);
+        drop_own(d, a, id);
 }
 
 static int create(struct cay_provider *p, const char *id, const struct cay_spec *spec,
@@ -165,6 +185,7 @@ static int create(struct cay_provider *p, const char *id, const struct cay_spec 
     bool temporary = false;
     if (cay_docker_inspect(d, &a, id, &box, &unknown) == 0 && box.entry.running)
         return 0;
+    cay_docker_try_size(d);
     int r = choose_image(d, &a, id, spec, &image, &temporary, copied, err);
     if (r < 0)
         return r;
@@ -180,6 +201,8 @@ static int create(struct cay_provider *p, const char *id, const struct cay_spec 
         r = run_container(d, &a, id, err);
         if (r < 0)
             undo_create(d, &a, id, spec);
+    } else if (spec->from) {
+        drop_own(d, &a, id);
     }
     if (temporary)
         cay_docker_drop_image(d, &a, image);
@@ -238,6 +261,14 @@ static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct
     return r < 0 && r != CAY_ERR_CONFLICT ? r : wait_down(d, id, CAY_ENGINE_CALL_MS, err);
 }
 
+/* The Engine gave up: somebody in it waits in the kernel, where nothing reaches him. */
+static int took_long(const char *what, struct cay_error *err)
+{
+    (void)cay_wrap(err, "%s", what);
+    err->code = CAY_ERR_TIMEOUT;
+    return CAY_ERR_TIMEOUT;
+}
+
 static int destroy(struct cay_provider *p, const char *id, const char *volume,
                    struct cay_usage *used, struct cay_error *err)
 {
@@ -253,7 +284,7 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
         return 0;
     }
     if (r == 0 && box.entry.running)
-        (void)cay_docker_usage_of(d, &a, id, &last, &ignored);
+        (void)cay_docker_usage_of(d, box.pid, &last, &ignored);
     if (r == 0)
         cay_docker_note_killed(d, id);
     if (r == 0)
@@ -261,6 +292,8 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
                             cay_arena_printf(&a, "%s?force=true", cay_docker_name(&a, id)), NULL,
                             NULL, err);
     bool gone = r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT; /* or another is at it */
+    if (r == CAY_ERR_PROVIDER && strstr(err->msg, "kill"))
+        return took_long("its processes do not end", err);
     if (r < 0 && !gone)
         return r;
     if (box.copied)
@@ -278,7 +311,10 @@ static int pause_box(struct cay_provider *p, const char *id, struct cay_error *e
     struct cay_docker *d = (struct cay_docker *)p;
     struct cay_docker_box box;
     int r = cay_docker_running(d, &a, id, &box, err);
-    return r < 0 || box.entry.paused ? r : cay_docker_act(d, &a, id, "pause", NULL, err);
+    if (r < 0 || box.entry.paused)
+        return r;
+    r = cay_docker_act(d, &a, id, "pause", NULL, err);
+    return r == CAY_ERR_PROVIDER ? took_long("its processes do not stand still", err) : r;
 }
 
 static int resume(struct cay_provider *p, const char *id, struct cay_error *err)
@@ -327,6 +363,16 @@ static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider
 
 /* ---- health ---- */
 
+static const char *disk(struct cay_provider *p)
+{
+    return ((struct cay_docker *)p)->sized > 0 ? "xfs" : "none";
+}
+
+static const char *isolation(const struct cay_provider *p)
+{
+    return ((const struct cay_docker *)p)->isolation;
+}
+
 static void add_problem(struct cay_health *out, struct cay_arena *a, const char *what,
                         const char *why, const char *fix)
 {
@@ -334,6 +380,16 @@ static void add_problem(struct cay_health *out, struct cay_arena *a, const char 
         out->problems = cay_arena_alloc(a, 2 * sizeof *out->problems);
     out->problems[out->problem_count++] =
         (struct cay_problem){what, cay_arena_strdup(a, why), fix, true};
+}
+
+static bool lacks_runtime(struct cay_docker *d, struct cay_arena *a)
+{
+    struct cay_docker_answer answer;
+    struct cay_error ignored; /* then a create tells */
+    if (cay_docker_call(d, a, "GET", "/info", NULL, &answer, &ignored) < 0)
+        return false;
+    const struct cay_json *known = cay_docker_below(answer.json, "Runtimes");
+    return known && !cay_docker_below(known, d->runtime);
 }
 
 static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
@@ -344,7 +400,7 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
     unsigned major = 0, minor = 0;
     (void)err;
     struct cay_error why = {0};
-    *out = (struct cay_health){.version = "unknown", .disk = "none"};
+    *out = (struct cay_health){.version = "unknown", .disk = disk(p)};
     if (cay_docker_call(d, a, "GET", "/version", NULL, &answer, &why) < 0) {
         bool old = answer.status == 400;
         bool closed = strstr(why.cause, "denied");
@@ -360,6 +416,10 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
     if (sscanf(api, "%u.%u", &major, &minor) != 2 || major < 1 || (major == 1 && minor < API_MINOR))
         add_problem(out, a, "docker", cay_arena_printf(a, "its API is %s", api),
                     "install a Docker Engine with API 1.41 or newer (20.10)");
+    if (d->runtime && lacks_runtime(d, a))
+        add_problem(out, a, "docker runtime", cay_arena_printf(a, "it has no %s", d->runtime),
+                    "tell the Docker Engine of it (`runtimes` in daemon.json), or leave "
+                    "--docker-runtime out");
     return 0;
 }
 
@@ -406,6 +466,7 @@ static void free_docker(struct cay_docker *d)
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->fitting);
     pthread_mutex_destroy(&d->attaching);
+    pthread_mutex_destroy(&d->copying);
     cay_close_fd(&d->closing);
     free(d->url);
     free(d);
@@ -421,6 +482,10 @@ static struct cay_docker *new_docker(const struct cay_config *cfg, struct cay_qu
     cay_local_init(&d->local, cfg);
     d->events = events;
     d->closing = eventfd(0, EFD_CLOEXEC);
+    d->runtime = cfg->docker_runtime;
+    d->read_only = cfg->docker_read_only;
+    (void)snprintf(d->isolation, sizeof d->isolation, "docker%s%.48s", d->runtime ? "/" : "",
+                   d->runtime ? d->runtime : "");
     d->host = cfg->docker_host ? cfg->docker_host : USUAL_SOCKET;
     d->dials = strncmp(d->host, "unix://", 7) == 0;
     const char *address = strstr(d->host, "://");
@@ -429,6 +494,7 @@ static struct cay_docker *new_docker(const struct cay_config *cfg, struct cay_qu
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->fitting, NULL);
     pthread_mutex_init(&d->attaching, NULL);
+    pthread_mutex_init(&d->copying, NULL);
     return d;
 }
 
@@ -439,8 +505,10 @@ static int open_docker(const struct cay_config *cfg, struct cay_queue *events,
     int r = read_instance(d, err);
     if (r == 0)
         r = cay_docker_mark_tools(d, err);
-    if (r == 0)
+    if (r == 0) {
         remove_helpers(d);
+        cay_docker_try_size(d);
+    }
     if (r == 0 && pthread_create(&d->listener, NULL, cay_docker_listen, d) != 0)
         r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the Docker provider");
     if (r < 0)
@@ -461,10 +529,11 @@ static void close_docker(struct cay_provider *p)
 
 const struct cay_provider_ops cay_provider_docker = {
     .name = "docker",
-    .isolation = "docker",
+    .isolation = isolation,
     .open = open_docker,
     .close = close_docker,
     .health = health,
+    .disk = disk,
     .create = create,
     .start = start,
     .stop = stop,

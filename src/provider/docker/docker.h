@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "http/client.h"
 #include "provider/local.h"
+#include <stdatomic.h>
 
 #define CAY_DOCKER_API "/v1.41"
 #define CAY_DOCKER_ID_SIZE 80 /* "sha256:" and 64 digits */
@@ -22,9 +23,13 @@
 
 struct cay_docker {
     struct cay_local local;
-    const char *host; /* as it was configured */
-    char *url;        /* for the client */
-    bool dials;       /* a socket of this machine: the engine connects */
+    const char *host;    /* as it was configured */
+    char *url;           /* for the client */
+    bool dials;          /* a socket of this machine: the engine connects */
+    const char *runtime; /* of containers; NULL is the Engine's own choice */
+    char isolation[64];  /* "docker", and the runtime if one was chosen */
+    bool read_only;      /* their roots */
+    atomic_int sized;    /* can disks be limited? 1 yes, -1 no, 0 nobody has tried */
     char instance[17];
     char tools[17]; /* tells versions of cay-init and cay-file apart */
     pthread_mutex_t lock;
@@ -34,6 +39,7 @@ struct cay_docker {
     size_t killed_at;
     pthread_mutex_t fitting;   /* one image is fitted at a time */
     pthread_mutex_t attaching; /* a volume is taken by one */
+    pthread_mutex_t copying;   /* what stands still for one copy is not let go by another */
     struct cay_queue *events;
     pthread_t listener;
     int closing; /* an eventfd */
@@ -73,14 +79,13 @@ int cay_docker_fit(struct cay_docker *d, struct cay_arena *a, const char *name, 
                    struct cay_error *err);
 /* From the programs that containers get; once, at open. */
 int cay_docker_mark_tools(struct cay_docker *d, struct cay_error *err);
-/* `image` with the files of a tar laid on it, as REPO:TAG. */
-int cay_docker_add_files(struct cay_docker *d, struct cay_arena *a, const char *image, int tar_fd,
-                         int64_t size, const char *repo, const char *tag,
-                         const struct cay_buf *config, struct cay_error *err);
 
 /* spec.c: bodies of requests. */
 void cay_docker_write_create(const struct cay_docker *d, const char *id, const char *image,
                              const char *volume, const struct cay_spec *spec, struct cay_buf *out);
+/* 0 bytes: without a limit. */
+void cay_docker_write_volume(const struct cay_docker *d, const char *volume, uint64_t disk_bytes,
+                             struct cay_buf *out);
 void cay_docker_write_limits(const struct cay_spec *spec, struct cay_buf *out);
 
 /* box.c: what the Engine says of one. */
@@ -89,6 +94,7 @@ struct cay_docker_box {
     uint32_t pid;
     const char *volume; /* that is its /workspace */
     bool given;         /* at create, so that it outlives the sandbox */
+    const char *disk;   /* its bytes, in digits */
     const char *image;  /* its id */
     bool copied;        /* of a snapshot, or of a fork */
     const struct cay_json *config;
@@ -104,8 +110,9 @@ int cay_docker_act(struct cay_docker *d, struct cay_arena *a, const char *id, co
                    const struct cay_buf *body, struct cay_error *err);
 /* Its end will be ours. */
 void cay_docker_note_killed(struct cay_docker *d, const char *id);
-int cay_docker_usage_of(struct cay_docker *d, struct cay_arena *a, const char *id,
-                        struct cay_usage *out, struct cay_error *err);
+void cay_docker_forget_killed(struct cay_docker *d, const char *id); /* it begins anew */
+int cay_docker_usage_of(struct cay_docker *d, uint32_t pid, struct cay_usage *out,
+                        struct cay_error *err);
 const struct cay_json *cay_docker_below(const struct cay_json *at, const char *key); /* or NULL */
 int cay_docker_usage(struct cay_provider *p, const char *id, struct cay_usage *out,
                      struct cay_error *err);
@@ -122,15 +129,17 @@ int cay_docker_snapshot(struct cay_provider *p, const char *id, const char *snap
 int cay_docker_drop(struct cay_provider *p, const char *kept_id, struct cay_error *err);
 int cay_docker_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                     struct cay_error *err);
-/* What a new sandbox begins with: an image made of spec->from. `temporary_out`: it is to be dropped
- * when the sandbox is there. */
-int cay_docker_copy(struct cay_docker *d, struct cay_arena *a, const char *from, const char *id,
-                    const char **image_out, bool *temporary_out, struct cay_copied *copied,
-                    struct cay_error *err);
+/* What a new sandbox begins with, made of spec->from: an image, and its own volume.
+ * `temporary_out`: the image is to be dropped when the sandbox is there. */
+int cay_docker_copy(struct cay_docker *d, struct cay_arena *a, const struct cay_spec *spec,
+                    const char *id, const char **image_out, bool *temporary_out,
+                    struct cay_copied *copied, struct cay_error *err);
 void cay_docker_drop_image(struct cay_docker *d, struct cay_arena *a, const char *image);
 /* One that has no name any more goes with the last sandbox that was made from it. */
 void cay_docker_drop_untagged(struct cay_docker *d, struct cay_arena *a, const char *image_id);
 /* CAY_ERR_NOT_FOUND "VOLUME_NOT_FOUND", CAY_ERR_CONFLICT "VOLUME_IN_USE". */
+/* Finds out whether disks can be limited, unless that is known. */
+void cay_docker_try_size(struct cay_docker *d);
 int cay_docker_find_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,
                            struct cay_error *err);
 int cay_docker_drop_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,

@@ -262,15 +262,6 @@ static int finish(struct cay_docker *d, struct cay_arena *a, const struct helper
         config, NULL, err);
 }
 
-int cay_docker_add_files(struct cay_docker *d, struct cay_arena *a, const char *image, int tar_fd,
-                         int64_t size, const char *repo, const char *tag,
-                         const struct cay_buf *config, struct cay_error *err)
-{
-    CAY_CLEANUP(remove_helper) struct helper h = {0};
-    int r = make_helper(d, a, image, &h, err);
-    return r < 0 ? r : finish(d, a, &h, tar_fd, size, repo, tag, config, err);
-}
-
 /* ---- fitting ---- */
 
 /* What the image itself said, for executions. */
@@ -400,10 +391,12 @@ static int load(struct cay_docker *d, struct cay_arena *a, const char *name, str
 static int inspect(struct cay_docker *d, struct cay_arena *a, const char *name,
                    const struct cay_json **out, struct cay_error *err)
 {
-    struct cay_docker_answer answer;
+    struct cay_docker_answer answer = {0};
     int r = cay_docker_call(d, a, "GET",
                             cay_arena_printf(a, "/images/%s/json", cay_docker_encode(a, name)),
                             NULL, &answer, err);
+    if (r == CAY_ERR_PROVIDER && answer.status == 400) /* no name that it could have */
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "image not found: %s", name);
     if (r == 0 && (!answer.json || answer.json->kind != CAY_JSON_OBJECT))
         return cay_fail(err, CAY_ERR_PROVIDER, "Docker's answer is no image");
     if (r == 0)
@@ -422,8 +415,7 @@ static int supply(struct cay_docker *d, struct cay_arena *a, const char *name,
     if (r == 0)
         r = inspect(d, a, name, out, err);
     if (r == CAY_ERR_NOT_FOUND)
-        return cay_fail_as(err, r, "IMAGE_NOT_FOUND",
-                           "image not found: %s; neither Docker nor our image store has it", name);
+        return cay_fail_as(err, r, "IMAGE_NOT_FOUND", "image not found: %s", name);
     return r;
 }
 

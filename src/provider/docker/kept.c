@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots are images, volumes are volumes. A sandbox's /workspace is a volume, which no commit
- * holds; so a snapshot is a commit with the workspace laid on it, and a new volume is filled by the
- * Engine from the image that is mounted under it. */
+/* Volumes are volumes. A snapshot is an image, and a volume of the same name: a sandbox's
+ * /workspace is a volume, which no commit holds, so our engine copies it, and all of it stands
+ * still until both are done. */
+#include "base/buf.h"
 #include "base/clock.h"
-#include "base/path.h"
 #include "model/limits.h"
 #include "provider/docker/docker.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <poll.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 
 static const char *snap_repo(const struct cay_docker *d, struct cay_arena *a)
 {
@@ -38,53 +36,112 @@ void cay_docker_drop_untagged(struct cay_docker *d, struct cay_arena *a, const c
                               NULL, &ignored);
 }
 
-static int spool(void *arg, const char *data, size_t len, struct cay_error *err)
+static void drop_copy(struct cay_docker *d, struct cay_arena *a, const char *tag,
+                      const char *volume)
 {
-    const int *fd = arg;
-    while (len) {
-        ssize_t n = write(*fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a copy of /workspace");
-        data += n;
-        len -= (size_t)n;
-    }
+    struct cay_error ignored; /* as above */
+    cay_docker_drop_image(d, a, cay_arena_printf(a, "%s:%s", snap_repo(d, a), tag));
+    (void)cay_docker_drop_volume(d, a, volume, &ignored);
+}
+
+static int make_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,
+                       uint64_t disk_bytes, const char **base_out, struct cay_error *err)
+{
+    CAY_AUTO_BUF struct cay_buf body = {0};
+    struct cay_docker_answer answer = {0};
+    cay_docker_write_volume(d, volume, d->sized > 0 ? disk_bytes : 0, &body);
+    int r = cay_docker_call(d, a, "POST", "/volumes/create", &body, &answer, err);
+    if (r < 0)
+        return r;
+    const char *place = answer.json ? cay_json_get_str(answer.json, "Mountpoint", "") : "";
+    const char *end = strstr(place, cay_arena_printf(a, "/%s/_data", volume));
+    if (!end || end - place > CAY_MAX_IMAGE_NAME)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "Docker's volumes cannot be copied here");
+    *base_out = cay_arena_strndup(a, place, (size_t)(end - place));
     return 0;
 }
 
-/* Everything of a sandbox, in whatever state it is, as REPO:TAG. Its files and then its workspace:
- * two moments. */
-static int copy_all(struct cay_docker *d, struct cay_arena *a, const char *id, const char *tag,
-                    struct cay_copied *out, struct cay_error *err)
+/* What the engine began: the first word of it, and a socket that ends it when it is closed. */
+static int ask_aside(struct cay_docker *d, const struct cay_engine_request *rq, int64_t wait_ms,
+                     struct cay_engine_done *out, int *fd_out, struct cay_error *err)
 {
-    const char *repo = snap_repo(d, a), *half = cay_arena_printf(a, "half-%s", tag);
+    CAY_AUTO_FD int fd = -1;
+    int r = cay_local_call(&d->local, rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fd, err);
+    if (r < 0)
+        return r;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    if (poll(&ready, 1, (int)wait_ms) <= 0)
+        return cay_fail(err, CAY_ERR_TIMEOUT, "the engine does not answer");
+    if (recv(fd, out, sizeof *out, 0) != (ssize_t)sizeof *out)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine gave up half way");
+    if (out->reply.code < 0)
+        return cay_local_told(&out->reply, err);
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
+/* `disk_bytes` is what the copy may grow to; 0: it does not. */
+static int copy_volume(struct cay_docker *d, struct cay_arena *a, const char *from, const char *to,
+                       uint64_t disk_bytes, uint64_t *bytes_out, struct cay_error *err)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_COPY};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_engine_done done;
+    const char *base = "";
+    int r = make_volume(d, a, to, disk_bytes, &base, err);
+    if (r < 0)
+        return r;
+    cay_str_copy(rq.id, sizeof rq.id, from);
+    cay_str_copy(rq.other, sizeof rq.other, to);
+    cay_str_copy(rq.image, sizeof rq.image, base);
+    r = ask_aside(d, &rq, CAY_ENGINE_COPY_MS, &done, &fd, err);
+    if (r == 0)
+        *bytes_out = done.copied.bytes;
+    return r;
+}
+
+static int commit(struct cay_docker *d, struct cay_arena *a, const char *id, const char *tag,
+                  struct cay_error *err)
+{
+    int r =
+        cay_docker_call(d, a, "POST",
+                        cay_arena_printf(a, "/commit?container=cay-%s&repo=%s&tag=%s&pause=false",
+                                         id, snap_repo(d, a), tag),
+                        NULL, NULL, err);
+    if (r == CAY_ERR_PROVIDER && strstr(err->msg, "max depth exceeded"))
+        return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "TOO_MANY_LAYERS",
+                           "a copy of a copy so often that Docker has no more layers for it");
+    return r;
+}
+
+/* Everything of a sandbox, in whatever state it is, as an image of that tag and a volume. */
+static int copy_all(struct cay_docker *d, struct cay_arena *a, const char *id, const char *tag,
+                    const char *volume, uint64_t disk_bytes, struct cay_copied *out,
+                    struct cay_error *err)
+{
     int64_t began = cay_clock_mono_ms();
+    struct cay_engine_request hold = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_HOLD};
+    struct cay_engine_done still;
     struct cay_docker_box box;
-    struct stat st;
+    struct cay_error ignored; /* it has ended, or one of it cannot: then it is copied as it is */
+    uint64_t bytes = 0;
+    int held = -1;
     int r = cay_docker_inspect(d, a, id, &box, err);
     if (r < 0)
         return r;
-    CAY_AUTO_FD int tar = openat(d->local.data_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (tar < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a copy of /workspace");
-    r = cay_docker_call(
-        d, a, "POST",
-        cay_arena_printf(a, "/commit?container=cay-%s&repo=%s&tag=%s", id, repo, half), NULL, NULL,
-        err);
-    if (r < 0)
-        return r;
-    r = cay_docker_download(
-        d, cay_arena_printf(a, "%s/archive?path=" CAY_DOCKER_WORKSPACE, cay_docker_name(a, id)),
-        spool, &tar, err);
-    const char *base = cay_arena_printf(a, "%s:%s", repo, half);
-    if (r == 0 && (fstat(tar, &st) < 0 || lseek(tar, 0, SEEK_SET) < 0))
-        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a copy of /workspace");
+    pthread_mutex_lock(&d->copying);
+    hold.pid = box.pid;
+    if (box.entry.running && !box.entry.paused)
+        (void)ask_aside(d, &hold, CAY_ENGINE_CALL_MS, &still, &held, &ignored);
+    r = commit(d, a, id, tag, err);
     if (r == 0)
-        r = cay_docker_add_files(d, a, base, tar, st.st_size, repo, tag, NULL, err);
-    cay_docker_drop_image(d, a, base);
+        r = copy_volume(d, a, box.volume, volume, disk_bytes, &bytes, err);
+    cay_close_fd(&held);
+    pthread_mutex_unlock(&d->copying);
     if (r == 0)
-        *out = (struct cay_copied){"copy", cay_clock_mono_ms() - began, (uint64_t)st.st_size};
+        *out = (struct cay_copied){"copy", cay_clock_mono_ms() - began, bytes};
+    else
+        drop_copy(d, a, tag, volume);
     return r;
 }
 
@@ -92,31 +149,61 @@ int cay_docker_snapshot(struct cay_provider *p, const char *id, const char *snap
                         struct cay_copied *out, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    return copy_all((struct cay_docker *)p, &a, id, snapshot_id, out, err);
+    return copy_all((struct cay_docker *)p, &a, id, snapshot_id, snapshot_id, 0, out, err);
 }
 
-int cay_docker_copy(struct cay_docker *d, struct cay_arena *a, const char *from, const char *id,
-                    const char **image_out, bool *temporary_out, struct cay_copied *copied,
-                    struct cay_error *err)
+static int from_snapshot(struct cay_docker *d, struct cay_arena *a, const struct cay_spec *spec,
+                         const char *image, const char *volume, struct cay_copied *copied,
+                         struct cay_error *err)
 {
-    struct cay_docker_answer answer;
-    *temporary_out = !cay_id_is_snapshot(from);
-    const char *tag = *temporary_out ? cay_arena_printf(a, "fork-%s", id) : from;
-    const char *image = cay_arena_printf(a, "%s:%s", snap_repo(d, a), tag);
-    *image_out = image;
-    if (*temporary_out)
-        return copy_all(d, a, from, tag, copied, err);
+    int64_t began = cay_clock_mono_ms();
+    uint64_t bytes = 0;
     int r = cay_docker_call(d, a, "GET",
                             cay_arena_printf(a, "/images/%s/json", cay_docker_encode(a, image)),
-                            NULL, &answer, err);
+                            NULL, NULL, err);
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail_as(err, r, "SNAPSHOT_NOT_FOUND", "snapshot not found");
     if (r == 0)
-        *copied = (struct cay_copied){"copy", 0, 0};
+        r = copy_volume(d, a, spec->from, volume, spec->disk_bytes, &bytes, err);
+    if (r == 0)
+        *copied = (struct cay_copied){"copy", cay_clock_mono_ms() - began, bytes};
+    return r;
+}
+
+int cay_docker_copy(struct cay_docker *d, struct cay_arena *a, const struct cay_spec *spec,
+                    const char *id, const char **image_out, bool *temporary_out,
+                    struct cay_copied *copied, struct cay_error *err)
+{
+    struct cay_error ignored; /* the caller has the one that matters */
+    char own[CAY_ID_SIZE];
+    cay_id_volume(own, id);
+    *temporary_out = !cay_id_is_snapshot(spec->from);
+    const char *tag = *temporary_out ? cay_arena_printf(a, "fork-%s", id) : spec->from;
+    *image_out = cay_arena_printf(a, "%s:%s", snap_repo(d, a), tag);
+    int r = *temporary_out ? copy_all(d, a, spec->from, tag, own, spec->disk_bytes, copied, err)
+                           : from_snapshot(d, a, spec, *image_out, own, copied, err);
+    if (r < 0)
+        (void)cay_docker_drop_volume(d, a, own, &ignored);
     return r;
 }
 
 /* ---- volumes ---- */
+
+/* With overlay2 it depends on how the filesystem below was mounted; Docker tells when it is asked
+ * to, of volumes and of containers alike. */
+void cay_docker_try_size(struct cay_docker *d)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_BUF struct cay_buf body = {0};
+    struct cay_docker_answer answer;
+    struct cay_error ignored; /* an Engine that is away is asked again */
+    const char *name = cay_arena_printf(&a, CAY_DOCKER_HELPER "%s", d->instance);
+    cay_docker_write_volume(d, name, CAY_MIB, &body);
+    if (d->sized || cay_docker_ask(d, &a, "POST", "/volumes/create", &body, &answer, &ignored) < 0)
+        return;
+    d->sized = answer.status == 201 ? 1 : -1;
+    (void)cay_docker_drop_volume(d, &a, name, &ignored);
+}
 
 /* One of ours, or not found. */
 static int inspect_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,
@@ -174,7 +261,7 @@ int cay_docker_drop(struct cay_provider *p, const char *kept_id, struct cay_erro
         cay_docker_call(d, &a, "DELETE",
                         cay_arena_printf(&a, "/images/%s?force=true", cay_docker_encode(&a, image)),
                         NULL, NULL, err);
-    return r == CAY_ERR_NOT_FOUND ? 0 : r;
+    return r == 0 || r == CAY_ERR_NOT_FOUND ? cay_docker_drop_volume(d, &a, kept_id, err) : r;
 }
 
 /* ---- what is kept ---- */
@@ -191,6 +278,15 @@ static int ask_list(struct cay_docker *d, struct cay_arena *a, const char *path,
     return r;
 }
 
+static bool has(const struct cay_strs *list, const char *s)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->at[i], s) == 0)
+            return true;
+    return false;
+}
+
+/* A half of a snapshot counts as one, so that it is found and removed. */
 int cay_docker_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
                     struct cay_error *err)
 {
@@ -219,7 +315,7 @@ int cay_docker_kept(struct cay_provider *p, struct cay_arena *a, struct cay_strs
     const struct cay_json *volumes = answer ? cay_json_get(answer, "Volumes") : NULL;
     for (const struct cay_json *v = volumes ? volumes->first : NULL; v; v = v->next) {
         const char *name = cay_json_get_str(v, "Name", "");
-        if (cay_id_is_volume(name))
+        if (cay_id_is_volume(name) || (cay_id_is_snapshot(name) && !has(&found, name)))
             cay_strs_push(a, &found, name);
     }
     *out = found;
