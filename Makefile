@@ -6,6 +6,7 @@
 #   make test       every test; the last line is `N passed, N failed`      SUITES="unit e2e"
 #   make power      200 power cuts at random moments      CUTS=200 SEED=17
 #   make slow       clients that are slow on purpose, in numbers: four minutes
+#   make docker     every end-to-end test that a Docker Engine can pass too, on one of their own
 #   make v2         the same on Debian's kernels with cgroup v2 alone, in QEMU      GUESTS="debian-12 debian-13"
 #   make bench      figures side by side with other systems, and build/bench.json      ROWS="create fork"
 #   make bench-2000 only that of many live sandboxes      COUNT=5000
@@ -31,11 +32,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 # Of these alone: `make run` keeps its images with its data.
-test power slow v2 bench bench-2000: export CAY_IMAGES := $(TEST_IMAGES)
+test power slow docker v2 bench bench-2000: export CAY_IMAGES := $(TEST_IMAGES)
 
 share = $(DESTDIR)$(PREFIX)/share/cay
 
-.PHONY: build packages run test power slow v2 images images-all bench bench-2000 check format asan tsan fuzz install clean
+.PHONY: build packages run test power slow docker v2 images images-all bench bench-2000 check format asan tsan fuzz install clean
 .DEFAULT_GOAL := build
 # Two of these at once would only fight for the same build directory.
 .NOTPARALLEL:
@@ -73,6 +74,10 @@ power: build images
 slow: build images
 	@tools/packages test
 	@CAY_SLOW=1 PYTEST="-m slow" tools/test build fault/test_slow.py
+
+docker: build images
+	@tools/packages test
+	@tools/test build docker-all
 
 v2: build images
 	@tools/packages v2

@@ -15,6 +15,7 @@ from harness.dockerd import Dockerd  # noqa: E402
 from harness.server import CAY, Server  # noqa: E402
 from harness.wait import stretch  # noqa: E402
 
+DOCKER = os.environ.get("CAY_PROVIDER") == "docker"
 TEST_S = 90  # no test may take longer, unless it is marked with `limit(seconds)`
 
 
@@ -22,17 +23,19 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "limit(seconds): a bound other than the usual one")
     config.addinivalue_line("markers", "slow: only with CAY_SLOW=1")
     config.addinivalue_line("markers", "quota: only where the kernel can limit a disk")
-    config.addinivalue_line("markers", "native: of what that provider alone has, or looks into")
+    config.addinivalue_line("markers", "native(reason): of what that provider alone has; docs/docker.md says what is so elsewhere")
 
 
 def pytest_collection_modifyitems(items):
     skipped = {"slow": "" if os.environ.get("CAY_SLOW") else "set CAY_SLOW=1",
-               "quota": "" if proc.HAS_QUOTAS else "btrfs has simple quotas from Linux 6.7 on",
-               "native": "" if os.environ.get("CAY_PROVIDER", "native") == "native" else "of the native provider"}
+               "quota": "btrfs has simple quotas from Linux 6.7 on" if not proc.HAS_QUOTAS else
+                        "Docker's directory is on no filesystem with quotas" if DOCKER else "",
+               "native": "" if not DOCKER else "of the native provider"}
     for item in items:
         for marker, reason in skipped.items():
-            if reason and item.get_closest_marker(marker):
-                item.add_marker(pytest.mark.skip(reason=reason))
+            mark = item.get_closest_marker(marker)
+            if reason and mark:
+                item.add_marker(pytest.mark.skip(reason=": ".join([reason, *mark.args])))
 
 
 def pytest_sessionstart(session):
@@ -40,9 +43,7 @@ def pytest_sessionstart(session):
         pytest.exit("these tests make real sandboxes and need root", 4)
     if not os.access(CAY, os.X_OK):
         pytest.exit(f"{CAY} is not there: build first, or set CAY_BUILD", 4)
-
-
-    if os.environ.get("CAY_PROVIDER") == "docker" and not os.environ.get("CAY_DOCKER_HOST"):
+    if DOCKER and not os.environ.get("CAY_DOCKER_HOST"):
         session.dockerd = Dockerd().start()
         os.environ["CAY_DOCKER_HOST"] = session.dockerd.host
 

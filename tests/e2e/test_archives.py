@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.client import Client
-from harness.docker import Docker
+from harness.dockerd import Dockerd
 from harness.engine import Engine, Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
 from harness.openapi import LocalConnection
@@ -37,9 +37,9 @@ def shared_server(store):
 
 @pytest.fixture(scope="module")
 def docker():
-    docker = Docker()
+    docker = Dockerd().start()
     yield docker
-    docker.close()
+    docker.stop()
 
 
 @pytest.fixture
@@ -101,9 +101,9 @@ def test_umoci_unpacks_it(engine, mine, tmp_path):
 
 def test_docker_loads_and_runs_it(engine, mine, docker, tmp_path):
     path = export(engine, tmp_path / "a.tar", mine)
-    assert "mine/image:1" in docker.output("load", "-i", path)
-    assert docker.output("run", "--rm", "--network=none", "--entrypoint", "/bin/sh", mine, "-c", LOOK) == SEEN
-    about = json.loads(docker.output("inspect", mine))[0]["Config"]
+    assert "mine/image:1" in docker.run("load", "-i", path)
+    assert docker.run("run", "--rm", "--network=none", "--entrypoint", "/bin/sh", mine, "-c", LOOK) == SEEN
+    about = json.loads(docker.run("inspect", mine))[0]["Config"]
     assert (about["User"], about["WorkingDir"], about["StopSignal"]) == ("1000", "/data", "SIGQUIT")
 
 
@@ -140,7 +140,7 @@ def test_a_snapshot_becomes_an_image(engine, mine, docker, client, tmp_path):
     snapshot = client.post(f"/sandbox/{box['id']}/snapshot", {}).json()["id"]
     path = export(engine, tmp_path / "s.tar", "prepared:2", snapshot)
     docker.run("load", "-i", path)
-    assert docker.output("run", "--rm", "--network=none", "--entrypoint", "/bin/sh", "prepared:2", "-c",
+    assert docker.run("run", "--rm", "--network=none", "--entrypoint", "/bin/sh", "prepared:2", "-c",
                          f"cat /workspace/made; test -d /tmp/d && {LOOK}") == "hello\n" + SEEN
     client.delete(f"/snapshots/{snapshot}")
     with pytest.raises(Refused) as e:

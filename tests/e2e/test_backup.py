@@ -15,6 +15,7 @@ from harness.plain import plain_server
 from harness.server import CAY, Server
 from harness.wait import stretch, until
 
+pytestmark = pytest.mark.native("files that Docker has are not in a backup of ours")
 TREE = r"""
 set -e
 cd /workspace

@@ -19,13 +19,13 @@ FIT = "cay-fit"
 
 @pytest.fixture(scope="module")
 def dockerd():
-    dockerd = docker.Dockerd().start()
+    dockerd = docker.Dockerd("--add-runtime", "crun=/usr/bin/crun").start()
     yield dockerd
     dockerd.stop()
 
 
-def serve(dockerd, **options):
-    return Server(env={"CAY_PROVIDER": "docker", "CAY_DOCKER_HOST": dockerd.host}, **options)
+def serve(dockerd, env=None, **options):
+    return Server(env={"CAY_PROVIDER": "docker", "CAY_DOCKER_HOST": dockerd.host, **(env or {})}, **options)
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +33,6 @@ def shared_server(dockerd):
     server = serve(dockerd).start()
     yield server
     server.close()
-
-
-def inspect(dockerd, box):
-    return docker.call(dockerd.host, "GET", f"/containers/cay-{box['id']}/json")[1]
 
 
 def ours(dockerd, server):
@@ -62,7 +58,7 @@ def test_contract(dockerd):
 
 def test_it_is_held_tighter_than_docker_does(dockerd, client):
     box = client.create("tight", memoryGB=0.25, cpuCores=1)
-    host = inspect(dockerd, box)["HostConfig"]
+    host = docker.inspect(dockerd.host, box["id"])["HostConfig"]
     assert host["CapDrop"] == ["ALL"] and host["NetworkMode"] == "none" and not host["Privileged"]
     assert host["SecurityOpt"] == ["no-new-privileges"] and host["PidsLimit"] > 0
     assert host["Memory"] == host["MemorySwap"] == 256 << 20 and host["LogConfig"]["Type"] == "none"
@@ -72,6 +68,78 @@ def test_it_is_held_tighter_than_docker_does(dockerd, client):
     assert client.sh("tight", "id -u; hostname; pwd") == "1000\ntight\n/workspace\n"
     assert client.sh("tight", "ls /sys/class/net") == "lo\n"
     assert (box["isolation"], box["diskEnforcedBy"]) == ("docker", "none")
+
+
+@pytest.mark.skipif(not shutil.which("crun"), reason="no crun")
+def test_another_runtime(dockerd):
+    with serve(dockerd, {"CAY_DOCKER_RUNTIME": "crun"}) as server:
+        client = server.client()
+        box = client.create("box", isolation="docker/crun")
+        assert box["isolation"] == "docker/crun" and docker.inspect(dockerd.host, box["id"])["HostConfig"]["Runtime"] == "crun"
+        assert client.sh("box", "echo well; cat /proc/1/comm") == "well\ncay-init\n"
+        assert client.get("/sandbox/box/stats").json()["memory"]["bytes"] > 0
+        for wanted in ("docker", "docker/runsc", "native"):
+            answer = client.post("/sandbox", {"isolation": wanted})
+            assert (answer.status, answer.error["code"]) == (422, "ISOLATION_UNAVAILABLE"), answer
+
+
+def test_a_runtime_that_is_not_there_is_told(dockerd):
+    with serve(dockerd, {"CAY_DOCKER_RUNTIME": "runsc"}) as server:
+        health = server.client().get("/health").json()["provider"]
+        assert health["status"] == "unhealthy"
+        assert any("runsc" in p["why"] and "--docker-runtime" in p["fix"] for p in health["problems"]), health
+        answer = server.client().post("/sandbox", {"name": "box"})
+        assert answer.status == 502 and "runsc" in answer.error["details"]["cause"] + answer.error["message"], answer
+
+
+def test_roots_that_nobody_writes_to(dockerd):
+    with serve(dockerd, {"CAY_DOCKER_READ_ONLY": "true"}) as server:
+        client = server.client()
+        box = client.create("box")
+        for user in ("user", "root"):
+            for path in ("/x", "/etc/x", "/usr/bin/x"):
+                assert client.exec("box", ["touch", path], user=user)["exitCode"] != 0
+        client.sh("box", "echo a > /workspace/f && echo a > /tmp/f && echo a > ~/f && cat /workspace/f /tmp/f ~/f")
+        answer = client.request("PUT", "/sandbox/box/files", b"x", query={"path": "/etc/x", "user": "root"})
+        assert (answer.status, answer.error["code"]) == (403, "READ_ONLY"), answer
+        assert client.post("/sandbox/box/fork", {"name": "copy"}).status == 201
+        assert client.sh("copy", "cat /workspace/f") == "a\n" and box["status"] == "RUNNING"
+
+
+@pytest.fixture
+def with_quotas(tmp_path):
+    """A dockerd on a filesystem that can limit directories."""
+    image, mount = tmp_path / "image", tmp_path / "mount"
+    mount.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(3 << 30)
+    subprocess.run(["mkfs.xfs", "-q", image], check=True)
+    subprocess.run(["mount", "-o", "loop,pquota", image, mount], check=True)
+    try:
+        dockerd = docker.Dockerd(place=mount).start()
+        yield dockerd
+        dockerd.stop()
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
+
+
+@pytest.mark.skipif(not shutil.which("mkfs.xfs", path=os.environ["PATH"] + ":/usr/sbin"), reason="no mkfs.xfs")
+@pytest.mark.limit(180)
+def test_disks_are_limited_where_docker_can(with_quotas):
+    with serve(with_quotas) as server:
+        client = server.client()
+        box = client.create("box", dockerImage="busybox", diskSizeGB=0.1)
+        assert box["diskEnforcedBy"] == "xfs-quota"
+        assert client.get("/health").json()["features"]["diskLimit"] == "xfs"
+        client.sh("box", "echo kept > /workspace/kept")
+        assert client.post("/sandbox/box/fork", {"name": "copy"}).status == 201
+        for name in ("box", "copy"):
+            for path in ("/workspace/fill", "/var/fill"):
+                full = client.exec(name, f"dd if=/dev/zero of={path} bs=1M count=150", user="root")
+                assert full["exitCode"] != 0, (name, path, full)
+            assert client.sh(name, "cat /workspace/kept") == "kept\n"
+        answer = client.request("PATCH", "/sandbox/box", {"diskSizeGB": 0.5})
+        assert (answer.status, answer.error["code"]) == (501, "UNSUPPORTED"), answer
 
 
 def test_nobody_inside_may_ask_pid_1(client, box):
@@ -88,7 +156,7 @@ def test_what_is_not_ours_is_not_touched(dockerd):
     with serve(dockerd) as server:
         client = server.client()
         box = client.create("mine")
-        image = inspect(dockerd, box)["Config"]["Image"]
+        image = docker.inspect(dockerd.host, box["id"])["Config"]["Image"]
         status, foreign = docker.call(dockerd.host, "POST", "/containers/create?name=cay-sb-00000000000000000000", {
             "Image": image, "Entrypoint": ["/.cay/cay-init"], "Labels": {"cay.id": "sb-00000000000000000000"}})
         assert status == 201

@@ -174,6 +174,7 @@ def test_nothing_inside_changes_the_network(client, box):
             assert client.exec(box["id"], ["node", "-e", script], user=user)["exitCode"] != 0
 
 
+@pytest.mark.limit(400)  # a hundred creates, whoever does them
 def test_a_thousand_connections_of_a_hundred(server, client, net):
     boxes = [client.create(f"many-{i}", dockerImage="busybox", memoryGB=0.25) for i in range(100)]
 

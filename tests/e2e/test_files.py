@@ -498,6 +498,7 @@ def push(files, path, data):
     return answer
 
 
+@pytest.mark.quota
 def test_disk_full(client):
     client.create("small", diskSizeGB=0.1)
     files = Files(client, "small")

@@ -295,6 +295,7 @@ def test_a_server_that_is_killed_loses_no_truth(fresh):
     assert versions[-1]["message"] == "Initial commit"
 
 
+@pytest.mark.native("files that Docker has are not in a backup of ours")
 def test_in_a_backup(fresh, tmp_path):
     server = fresh()
     server.start()

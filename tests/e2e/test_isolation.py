@@ -34,6 +34,7 @@ def test_no_way_to_the_server(server, client, box):
     assert client.sh("box", ["python3", "-c", script]) == "closed\n"
 
 
+@pytest.mark.native("containers have a user namespace only with userns-remap, and then the same one")
 def test_ids_are_mapped_to_a_range_of_its_own(client):
     maps = []
     for name in ("one", "two"):
@@ -45,6 +46,7 @@ def test_ids_are_mapped_to_a_range_of_its_own(client):
     assert not maps[0] & maps[1]
 
 
+@pytest.mark.native("containers have a user namespace only with userns-remap, and then the same one")
 def test_processes_run_as_nobody_of_the_host(server, client, box):
     client.detach("box", ["sleep", "1000"])
     client.detach("box", ["sleep", "1000"], user="root")
@@ -55,6 +57,7 @@ def test_processes_run_as_nobody_of_the_host(server, client, box):
         assert all(int(uid) >= 65536 for uid in uids), (pid, uids)
 
 
+@pytest.mark.native("the runtime's mounts show where Docker keeps its layers")
 def test_no_host_path_shows(server, client, box):
     shown = client.sh("box", "cat /proc/self/mountinfo /proc/self/mounts /proc/self/cgroup /proc/1/cgroup 2>/dev/null; "
                       "env; ls -l /proc/self/fd /proc/self/cwd /proc/self/root; cat /proc/cmdline; :")

@@ -61,7 +61,7 @@ def test_memory_follows_the_cores_when_absent(client):
     assert client.create("two-cores", resources={"vcpus": 2})["memoryGB"] == 4
 
 
-@pytest.mark.native  # others do not know how much room there is
+@pytest.mark.native("Docker does not tell how much room there is")
 def test_what_the_host_cannot_give(server, client):
     st = os.statvfs(server.data)
     total_gb = st.f_blocks * st.f_frsize / 1e9

@@ -13,7 +13,8 @@ from harness.wait import until
 MOUNTS = [line.split()[1:4] for line in Path("/proc/mounts").read_text().splitlines()]
 V2 = [where for where, kind, _ in MOUNTS if kind == "cgroup2"]
 FREEZER = [where for where, kind, options in MOUNTS if kind == "cgroup" and "freezer" in options.split(",")]
-pytestmark = pytest.mark.skipif(not FREEZER, reason="this host has no freezer of v1")
+pytestmark = [pytest.mark.skipif(not FREEZER, reason="this host has no freezer of v1"),
+              pytest.mark.native("the Engine makes the cgroups")]
 HIDE = "for m in $HIDE; do umount $m || exit 1; done; exec \"$@\""
 TALKER = ["sh", "-c", "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"]
 

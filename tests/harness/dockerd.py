@@ -53,9 +53,17 @@ def pids(host, instance):
     return [box["State"]["Pid"] for status, box in inspected if status == 200 and box["State"]["Running"]]
 
 
+def inspect(host, ident):
+    """A sandbox's container."""
+    status, box = call(host, "GET", f"/containers/cay-{ident}/json")
+    assert status == 200, (status, box)
+    return box
+
+
 class Dockerd:
-    def __init__(self):
-        self.work = Path(tempfile.mkdtemp(prefix="cay-dockerd-", dir=WORK))
+    def __init__(self, *args, place=WORK):
+        self.args = args
+        self.work = Path(tempfile.mkdtemp(prefix="cay-dockerd-", dir=place))
         self.host = f"unix://{self.work}/docker.sock"
         self.process = None
 
@@ -64,7 +72,7 @@ class Dockerd:
         self.process = subprocess.Popen(
             ["dockerd", "--data-root", self.work / "data", "--exec-root", self.work / "exec", "-H", self.host,
              "--pidfile", self.work / "pid", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
-             "--ip-masq=false", "--bridge=none"], stdout=log, stderr=log,
+             "--ip-masq=false", "--bridge=none", *self.args], stdout=log, stderr=log,
             env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"})
         log.close()
         until(self.answers, "dockerd answers", 60, 0.1)
@@ -76,6 +84,12 @@ class Dockerd:
             return call(self.host, "GET", "/_ping")[0] == 200
         except OSError:
             return False
+
+    def run(self, *args):
+        """What Docker's own client says."""
+        done = subprocess.run(["docker", "-H", self.host, *map(str, args)], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, f"docker {args[0]}: {done.stderr}"
+        return done.stdout
 
     def kill(self):
         """It and its containerd; what they ran may go on."""

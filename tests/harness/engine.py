@@ -69,6 +69,7 @@ class Engine:
     """One connection; the server's own are beside it."""
 
     def __init__(self, server, timeout=60):
+        self.server = server
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.settimeout(timeout)
         self.sock.connect(os.path.join(server.data, "run", "engine.sock"))
@@ -146,7 +147,8 @@ class Engine:
         return Copied.from_buffer_copy(self.ask("snapshot", ident, other=other)[0])
 
     def usage(self, ident):
-        return Usage.from_buffer_copy(self.ask("usage", ident)[0])
+        pid = self.server.init(ident) if self.server.docker else 0  # who made it knows it by that
+        return Usage.from_buffer_copy(self.ask("usage", ident, pid=pid)[0])
 
     def kept(self):
         listed = self.ask("kept")[1]

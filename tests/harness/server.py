@@ -173,6 +173,17 @@ class Server:
             return dockerd.pids(self.docker, self.instance())
         return [p for p in self.sandbox_processes() if proc.ns_pid(p) == 1]
 
+    def init(self, ident):
+        """The host's pid of one sandbox's pid 1."""
+        if self.docker:
+            return dockerd.inspect(self.docker, ident)["State"]["Pid"]
+        [pid] = [p for p in self.inits() if ident in proc.text(p, "cgroup")]
+        return pid
+
+    def group(self, ident):
+        """What a sandbox's cgroups are called."""
+        return dockerd.inspect(self.docker, ident)["Id"] if self.docker else ident
+
     def sandbox_processes(self):
         if self.docker:
             spaces = {os.readlink(f"/proc/{p}/ns/pid") for p in self.inits()}
