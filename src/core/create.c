@@ -255,8 +255,7 @@ static int check_isolation(struct cay_core *core, const char *wanted, struct cay
 int cay_core_check_spec(struct cay_core *core, struct cay_spec *spec, struct cay_error *err)
 {
     struct cay_host host = {.memory_bytes = core->host_memory_bytes,
-                            .disk_bytes = cay_provider_room(core->provider),
-                            .isolation = cay_provider_isolation(core->provider)};
+                            .disk_bytes = cay_provider_room(core->provider)};
     cay_validate_fit(spec, &host);
     int r = cay_validate_spec(spec, &host, err);
     return r < 0 ? r : check_isolation(core, spec->isolation, err);

@@ -235,24 +235,12 @@ static int check_network(const struct cay_network *network, struct cay_error *er
     return cay_policy_read(&a, network, &policy, err);
 }
 
-static int check_isolation(const char *wanted, const char *given, struct cay_error *err)
-{
-    if (!wanted || !given || strcmp(wanted, given) == 0 || strcmp(wanted, "default") == 0)
-        return 0;
-    int r = cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "ISOLATION_UNAVAILABLE",
-                        "no isolation %s here: %s is what there is", wanted, given);
-    cay_str_copy(err->field, sizeof err->field, "isolation");
-    return r;
-}
-
 int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,
                       struct cay_error *err)
 {
     int r = spec->name ? check_name(spec->name, err) : 0;
     if (r == 0)
         r = check_image(spec->image, err);
-    if (r == 0)
-        r = check_isolation(spec->isolation, host->isolation, err);
     if (r == 0)
         r = check_size(spec, host, err);
     if (r == 0)

@@ -8,8 +8,7 @@
 /* What the host can give. */
 struct cay_host {
     uint64_t memory_bytes;
-    uint64_t disk_bytes;   /* free; 0: cannot be told */
-    const char *isolation; /* NULL: that is no matter here */
+    uint64_t disk_bytes; /* free; 0: cannot be told */
 };
 
 /* A default that the host cannot give becomes what it can: who asked for nothing in particular is

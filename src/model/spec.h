@@ -59,7 +59,6 @@ struct cay_spec {
     size_t port_count;
     const char *user;      /* NULL: the image's, or `user` */
     const char *workdir;   /* NULL: the image's, or /workspace */
-    const char *isolation; /* that the request names, never kept; NULL: what there is */
     const char *team_id;
     const char *track;             /* what history keeps: "files", "workspace"; NULL: nothing */
     const char *from;              /* sandbox or snapshot whose files it begins with; or NULL */

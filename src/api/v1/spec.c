@@ -370,7 +370,6 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
         spec->user = cay_json_get_str(body->advanced, "user", NULL);
     if (!spec->workdir)
         spec->workdir = cay_json_get_str(body->advanced, "workdir", NULL);
-    spec->isolation = body->isolation;
     spec->team_id = body->team_id;
     spec->track = body->track;
     spec->at = body->execution_id;
