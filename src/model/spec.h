@@ -57,8 +57,8 @@ struct cay_spec {
     struct cay_pairs tags;
     struct cay_port ports[CAY_MAX_PORTS]; /* that may be reached, by number */
     size_t port_count;
-    const char *user;      /* NULL: the image's, or `user` */
-    const char *workdir;   /* NULL: the image's, or /workspace */
+    const char *user;    /* NULL: the image's, or `user` */
+    const char *workdir; /* NULL: the image's, or /workspace */
     const char *team_id;
     const char *track;             /* what history keeps: "files", "workspace"; NULL: nothing */
     const char *from;              /* sandbox or snapshot whose files it begins with; or NULL */
