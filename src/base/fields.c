@@ -231,6 +231,21 @@ static void path_of(char *out, size_t size, const char *prefix, const char *name
     (void)snprintf(out, size, "%s%s%s", prefix, prefix[0] ? "." : "", name); /* cut is fine */
 }
 
+static bool is_kept(const struct cay_field *f)
+{
+    return f->kind != CAY_FIELD_OBJECT && f->kind != CAY_FIELD_IGNORED;
+}
+
+/* Another name for the same thing, that came as well; NULL when none did. */
+static const struct cay_field *find_twin(const struct cay_field *table, const struct cay_field *f,
+                                         const bool *given)
+{
+    for (const struct cay_field *g = table; g->kind != CAY_FIELD_STOP; g++)
+        if (g != f && given[g - table] && is_kept(f) && is_kept(g) && g->offset == f->offset)
+            return g;
+    return NULL;
+}
+
 static int decode_object(struct decoder *d, const struct cay_field *table,
                          const struct cay_json *object, const char *prefix)
 {
@@ -254,6 +269,10 @@ static int decode_object(struct decoder *d, const struct cay_field *table,
             return cay_fail_field(d->err, at, "%s is given twice", at);
         seen[i] = true;
         given[i] = v->kind != CAY_JSON_NULL;
+        const struct cay_field *twin = given[i] ? find_twin(table, f, given) : NULL;
+        if (twin)
+            return cay_fail_field(d->err, at, "%s and %s are one and the same: give one of them",
+                                  at, twin->name);
         int r = given[i] ? decode_field(d, f, v, at) : 0;
         if (r < 0)
             return r;

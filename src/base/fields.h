@@ -2,9 +2,10 @@
 /* JSON objects to structs, by table.
  *
  * A table names each field of a body, where it goes and what it may hold. camelCase and snake_case
- * are both accepted (the table says camelCase). An unknown field, a wrong type or a value out of
- * bounds is CAY_ERR_INVALID, VALIDATION_ERROR, with err->field set ("resources.vcpus" when nested),
- * in the caller's own spelling. */
+ * are both accepted (the table says camelCase). Two fields that lead to one place are two names for
+ * one thing. An unknown field, a field by both names, a wrong type or a value out of bounds is
+ * CAY_ERR_INVALID, VALIDATION_ERROR, with err->field set ("resources.vcpus" when nested), in the
+ * caller's own spelling. */
 #pragma once
 #include "base/error.h"
 #include "base/json.h"

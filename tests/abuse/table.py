@@ -106,6 +106,10 @@ ROWS = [
           "timeoutMinutes": ["5", True, [], 0.5], "idleWhen": ["cpu", ["moon"], []], "memoryLimit": [512], "teamId": [5],
           "stopWhenStartEnds": ["yes"], "runtime": [5, "cobol"], "isolation": [5], "source": [5, "x"], "volume": [5]}.items()
       for value in values],
+    *[("A-09", f"two names: {first} and {second}", create(**{first: value, second: other}), 400, INVALID, second)
+      for first, second, value, other in (("dockerImage", "image", "a", "b"), ("docker_image", "image", "a", "a"), ("env", "environmentVars", {}, {"A": "b"}),
+                                          ("memoryGB", "memory_gb", 1, 2))],
+    ("A-47", "two names: per_page and limit", get("/sandbox?per_page=1&limit=2"), 400, INVALID, "limit"),
     # ---- files ----
     *spread("A-10", "download", lambda p: get(f"/sandbox/box/files?path={p}"), "path", PATHS, code="INVALID_PATH"),
     *spread("A-10", "stat", lambda p: get(f"/sandbox/box/files/stat?path={p}"), "path", PATHS, code="INVALID_PATH"),
