@@ -36,8 +36,6 @@ BELOW = {
 # Within these folders each subfolder knows one backend or one dialect, and none of its sisters.
 SISTERS = {"api", "store", "provider"}
 SHARED = {"migrations"}  # no backend: the tables' history
-# One dialect is whole: another may take its handlers and decoders instead of having them twice.
-LENT = {("sandbox", "api/v1/v1.h")}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -46,8 +44,6 @@ def allowed(folder, sub, target, is_test):
     if parts[0] == "tests":
         return is_test
     if parts[0] == folder:
-        if (sub, target) in LENT:
-            return True
         subs = {sub, parts[1] if len(parts) > 2 else ""} - SHARED - {""}
         return folder not in SISTERS or len(subs) < 2
     return parts[0] in BELOW[folder] or target in BELOW[folder]

@@ -165,7 +165,16 @@ def test_live(api, client):
     with client.stream("POST", "/api/sandbox/exec", body, headers={"Accept": "text/event-stream"}) as stream:
         names = [e.name for e in stream.events()]
     assert "stdout" in names and "stderr" in names and names[-1] == "exit"
-    WebSocket(client, f"/api/sandbox/{ident}/terminal").close()
+    shell = WebSocket(client, f"/api/sandbox/{ident}/terminal")
+    shell.type("echo $((6*7)); exit\n")
+    shell.end()
+    assert b"42" in shell.output and shell.told[-1]["type"] == "exit"
+    body = {"containerId": ident, "command": "while test ! -e /tmp/seen; do sleep 0.05; done; echo seen"}
+    with client.stream("POST", "/api/sandbox/exec", body, headers={"Accept": "text/event-stream"}) as stream:
+        watched = WebSocket(client, f"/api/sandbox/{ident}/exec/{stream.headers['X-Execution-Id']}/attach?readOnly=true")
+        api.run(ident, "touch /tmp/seen")
+        watched.end()
+        assert watched.output == b"seen\n" and watched.told[-1]["exitCode"] == 0
 
 
 def test_track_and_forks(api, client):

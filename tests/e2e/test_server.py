@@ -39,6 +39,8 @@ def test_health_while_the_engine_is_away(fresh):
         assert health["status"] == "unhealthy"
         problem = health["provider"]["problems"][0]
         assert problem["what"] and problem["why"] and problem["fix"]
+        other = server.client(timeout=30).get("/api/health")
+        assert (other.status, other.json()["status"]) == (503, "unhealthy") and other.json()["provider"]["problems"][0]["fix"]
     finally:
         server.kill("engine", signal.SIGCONT)
     until(lambda: client.get("/health").status == 200, "healthy again")

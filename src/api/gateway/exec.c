@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The gateway: a command, waited for; and the routes. */
 #include "api/gateway/gateway.h"
+#include "api/run.h"
 #include "api/wait.h"
 #include <string.h>
 
 #define DEFAULT_TIMEOUT_S 300
+#define OUTPUT_LIMIT (CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES)
 
 struct body {
     const char *command, *cwd, *user;
@@ -21,14 +23,6 @@ static const struct cay_field fields[] = {
     CAY_FIELD_STR(struct body, user, "user", .max_len = 1024),
     CAY_FIELD_END_OPEN,
 };
-
-static void shape_output(struct cay_json_writer *w, const char *key, int log_fd,
-                         enum cay_record_kind only)
-{
-    CAY_AUTO_BUF struct cay_buf text = {0};
-    (void)cay_api_collect(log_fd, 0, 0, only, CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES, &text);
-    cay_jw_strn(w, key, text.data ? text.data : "", text.len);
-}
 
 static int answer(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
@@ -48,8 +42,8 @@ static int answer(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         return cay_fail_as(err, CAY_ERR_CONFLICT, "COMMAND_TIMEOUT", "the command's time was over");
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
-    shape_output(w, "stdout", fd, CAY_RECORD_STDOUT);
-    shape_output(w, "stderr", fd, CAY_RECORD_STDERR);
+    (void)cay_api_shape_output(w, "stdout", fd, CAY_RECORD_STDOUT, OUTPUT_LIMIT);
+    (void)cay_api_shape_output(w, "stderr", fd, CAY_RECORD_STDERR, OUTPUT_LIMIT);
     cay_jw_int(w, "exit_code", ex.exit_code);
     cay_jw_object_end(w);
     return 0;

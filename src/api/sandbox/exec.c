@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/sandbox: files brought, a command run, its result; or all of it live. */
+#include "api/attach.h"
+#include "api/run.h"
 #include "api/sandbox/sandbox.h"
-#include "api/wait.h"
 #include <string.h>
-
-#define OUTPUT_LIMIT (CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES)
 
 struct body {
     const char *container_id, *cwd, *input;
@@ -36,53 +35,27 @@ static const char *status_of(const struct cay_execution *ex)
     return ex->exit_code == 0 && !ex->signal ? "success" : "error";
 }
 
-static bool shape_output(struct cay_json_writer *w, const char *key, int log_fd,
-                         enum cay_record_kind only)
+static void shape_running(struct cay_json_writer *w, const struct cay_execution *ex)
 {
-    CAY_AUTO_BUF struct cay_buf text = {0};
-    bool cut = cay_api_collect(log_fd, 0, 0, only, OUTPUT_LIMIT, &text);
-    cay_jw_strn(w, key, text.data ? text.data : "", text.len);
-    return cut;
-}
-
-static int answer_running(struct cay_resp *resp, const struct cay_execution *ex)
-{
-    struct cay_json_writer *w = cay_resp_json(resp, 202);
     cay_jw_object(w, NULL);
     cay_jw_str(w, "id", ex->id);
     cay_jw_str(w, "status", "running");
     cay_jw_str(w, "containerId", ex->sandbox_id);
     cay_jw_object_end(w);
-    return 0;
 }
 
-static int answer(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+static void shape_ended(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,
+                        size_t limit)
 {
-    const struct cay_execution *begun = req->data;
-    CAY_AUTO_FD int fd = -1;
-    struct cay_execution ex;
-    int r = cay_core_execution(req->core, req->owner, begun->sandbox_id, begun->id, req->arena, &ex,
-                               &fd, err);
-    if (r < 0)
-        return r;
-    if (ex.status == CAY_EXEC_RUNNING) /* we are going, it is not */
-        return answer_running(resp, &ex);
-    if (ex.status == CAY_EXEC_LOST)
-        return cay_fail_as(err, CAY_ERR_CONFLICT, "EXEC_LOST",
-                           "the sandbox ended before %s did; what it wrote is kept", ex.id);
-    struct cay_json_writer *w = cay_resp_json(resp, 200);
-    cay_jw_object(w, NULL);
-    cay_jw_str(w, "id", ex.id);
-    cay_jw_str(w, "status", status_of(&ex));
-    cay_jw_int(w, "duration", ex.duration_ms);
-    bool cut = shape_output(w, "stdout", fd, CAY_RECORD_STDOUT);
-    cut |= shape_output(w, "stderr", fd, CAY_RECORD_STDERR);
-    cay_jw_int(w, "exitCode", ex.exit_code);
-    cay_jw_str(w, "reason", ex.reason ? ex.reason : "exited");
-    if (cut || ex.truncated)
+    cay_jw_str(w, "id", ex->id);
+    cay_jw_str(w, "status", status_of(ex));
+    cay_jw_int(w, "duration", ex->duration_ms);
+    bool cut = cay_api_shape_output(w, "stdout", log_fd, CAY_RECORD_STDOUT, limit);
+    cut |= cay_api_shape_output(w, "stderr", log_fd, CAY_RECORD_STDERR, limit);
+    cay_jw_int(w, "exitCode", ex->exit_code);
+    cay_jw_str(w, "reason", ex->reason ? ex->reason : "exited");
+    if (cut || ex->truncated)
         cay_jw_bool(w, "truncated", true);
-    cay_jw_object_end(w);
-    return 0;
 }
 
 /* Files are relative to the working directory, which is /workspace unless said. */
@@ -92,10 +65,10 @@ static int decode(struct cay_req *req, struct cay_sandbox *sb, struct cay_exec_s
     struct body body = {0};
     int r = cay_req_decode(req, fields, &body, err);
     if (r == 0)
-        r = cay_v1_decode_files(req->arena, body.files, spec, err);
+        r = cay_api_decode_files(req->arena, body.files, spec, err);
     if (r == 0)
-        r = cay_v1_decode_command(req->arena, body.command, "command", &spec->argv, &spec->text,
-                                  err);
+        r = cay_api_decode_command(req->arena, body.command, "command", &spec->argv, &spec->text,
+                                   err);
     if (r == 0)
         r = cay_core_get(req->core, req->owner, body.container_id, req->arena, sb, err);
     if (r < 0)
@@ -107,30 +80,20 @@ static int decode(struct cay_req *req, struct cay_sandbox *sb, struct cay_exec_s
     spec->timeout_ms = sb->spec.exec_ms ? sb->spec.exec_ms : CAY_SANDBOX_EXEC_MS;
     if (body.timeout_ms)
         spec->timeout_ms = body.timeout_ms;
-    return cay_v1_once(req, NULL, &spec->once, err);
+    return cay_api_once(req, NULL, &spec->once, err);
 }
 
 static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_execution *ex = cay_arena_alloc(req->arena, sizeof *ex);
+    static const struct cay_api_run how = {shape_running, shape_ended,
+                                           CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES, false};
     struct cay_exec_spec spec = {0};
-    CAY_AUTO_FD int fd = -1;
     struct cay_sandbox sb;
     int r = decode(req, &sb, &spec, err);
     if (r < 0)
         return r;
     cay_str_copy(req->subject, sizeof req->subject, sb.id);
-    r = cay_core_exec(req->core, req->owner, sb.id, &spec, req->arena, ex, &fd, err);
-    if (r < 0)
-        return r;
-    req->object = ex->id;
-    req->data = ex;
-    enum cay_v1_form form = cay_v1_form_of(req);
-    if (form == CAY_V1_TEXT)
-        return cay_resp_defer(resp, cay_api_wait(req->core, ex, cay_take_fd(&fd)), answer);
-    struct cay_v1_follow how = {.form = form, .follow = true};
-    return cay_v1_answer_stream(resp, ex, form,
-                                cay_v1_follow(req->core, ex, cay_take_fd(&fd), &how));
+    return cay_api_run(req, resp, sb.id, &spec, &how, err);
 }
 
 const struct cay_route cay_sandbox_exec_routes[] = {
@@ -140,12 +103,12 @@ const struct cay_route cay_sandbox_exec_routes[] = {
              .topic = "Containers", .body = fields, .headers = "Idempotency-Key",
              .send = "{'containerId': 'demo', 'files': {'main.sh': 'echo hello'}, "
                      "'command': ['sh', 'main.sh']}")},
-    {"GET", CAY_SANDBOX_PATH "/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, cay_v1_attach,
+    {"GET", CAY_SANDBOX_PATH "/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, cay_api_attach,
      CAY_BODY_AUTO,
-     CAY_DOC("Its output and input, over a WebSocket", "101", .query = cay_v1_attach_fields,
+     CAY_DOC("Its output and input, over a WebSocket", "101", .query = cay_api_attach_fields,
              .ask = "readOnly=true")},
-    {"GET", CAY_SANDBOX_PATH "/{id}/terminal", CAY_SCOPE_EXEC, cay_v1_terminal, CAY_BODY_AUTO,
-     CAY_DOC("A login shell, over a WebSocket", "101", .query = cay_v1_terminal_fields,
+    {"GET", CAY_SANDBOX_PATH "/{id}/terminal", CAY_SCOPE_EXEC, cay_api_terminal, CAY_BODY_AUTO,
+     CAY_DOC("A login shell, over a WebSocket", "101", .query = cay_api_terminal_fields,
              .ask = "cols=120&rows=40")},
     {0},
 };

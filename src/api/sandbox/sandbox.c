@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/sandbox: sandboxes, made, shown, moved and removed; and what is /api/v1's under this name.
- */
+/* /api/sandbox: sandboxes, made, shown, moved and removed. */
 #include "api/sandbox/sandbox.h"
+#include "api/health.h"
 #include "api/history.h"
+#include "api/logs.h"
+#include "api/ticket.h"
+#include "base/log.h"
 #include <ctype.h>
 #include <string.h>
 
@@ -17,9 +20,9 @@ static int answer_made(struct cay_req *req, struct cay_resp *resp, const struct 
 
 static int answer_waited(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    const struct cay_v1_waiting *w = req->data;
+    const struct cay_api_waiting *w = req->data;
     struct cay_sandbox sb;
-    int r = cay_v1_waited(req, &sb, err);
+    int r = cay_api_waited(req, &sb, err);
     return r < 0 ? cay_sandbox_not_made(w->data, r, err) : answer_made(req, resp, &sb);
 }
 
@@ -37,8 +40,8 @@ static int create(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     cay_str_copy(req->subject, sizeof req->subject, sb.id);
     if (!ticket)
         return answer_made(req, resp, &sb);
-    const struct cay_v1_waiting how = {.data = spec.image};
-    return cay_v1_wait(req, resp, ticket, &sb, how, answer_waited);
+    const struct cay_api_waiting how = {.data = spec.image};
+    return cay_api_wait_ticket(req, resp, ticket, &sb, how, answer_waited);
 }
 
 struct list_query {
@@ -125,27 +128,22 @@ static int stop(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 }
 
 struct delete_query {
-    const char *preserve_volume; /* absent is neither of both */
+    const char *preserve_volume;
 };
 
-static const char *const truths[] = {"true", "1", "false", "0", NULL};
-
 static const struct cay_field delete_fields[] = {
-    CAY_FIELD_STR(struct delete_query, preserve_volume, "preserveVolume", .choices = truths),
+    CAY_API_KEEP_FIELD(struct delete_query, preserve_volume),
     CAY_FIELD_END,
 };
 
 static int delete (struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct delete_query q = {0};
-    enum cay_workspace workspace = CAY_WORKSPACE_AS_IT_IS;
     struct cay_sandbox sb;
     int r = cay_req_decode_query(req, delete_fields, &q, err);
-    if (q.preserve_volume)
-        workspace = strchr("t1", q.preserve_volume[0]) ? CAY_WORKSPACE_KEPT : CAY_WORKSPACE_GONE;
     if (r == 0)
-        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), workspace, req->arena,
-                            &sb, err);
+        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"),
+                            cay_api_workspace(q.preserve_volume), req->arena, &sb, err);
     if (r < 0)
         return r;
     struct cay_json_writer *w = cay_resp_json(resp, 200);
@@ -190,8 +188,8 @@ static int fork_it(struct cay_req *req, struct cay_resp *resp, struct cay_error 
 /* Events, unless lines of JSON are asked for. */
 static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    enum cay_v1_form form = cay_v1_form_of(req);
-    return cay_v1_logs_as(req, resp, form == CAY_V1_TEXT ? CAY_V1_SSE : form, err);
+    enum cay_api_form form = cay_api_form_of(req);
+    return cay_api_logs_as(req, resp, form == CAY_API_TEXT ? CAY_API_SSE : form, err);
 }
 
 const struct cay_route cay_sandbox_routes[] = {
@@ -218,8 +216,8 @@ const struct cay_route cay_sandbox_routes[] = {
              .send = "{'name': 'copy'}")},
     {"GET", AT "/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO,
      CAY_DOC("What the start command writes, as events", "text/event-stream, application/x-ndjson",
-             .query = cay_v1_logs_fields, .headers = "Last-Event-ID", .ask = "tail=100")},
-    {"GET", "/api/health", CAY_SCOPE_NONE, cay_v1_health, CAY_BODY_AUTO,
+             .query = cay_api_logs_fields, .headers = "Last-Event-ID", .ask = "tail=100")},
+    {"GET", "/api/health", CAY_SCOPE_NONE, cay_api_health, CAY_BODY_AUTO,
      CAY_DOC("Is all well? Details only with a token", "Health; 503 Health"), .unlimited = true},
     {0},
 };

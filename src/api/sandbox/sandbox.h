@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/sandbox: documents 000 and 004. The same sandboxes as in /api/v1, with other words: status
  * in lower case, sizes like "512m", times without fractions, `containerId` for the id. What both
- * have alike (logs, terminals, history) is /api/v1's. */
+ * have alike (logs, terminals, history) lies in src/api itself. */
 #pragma once
-#include "api/v1/v1.h"
+#include "api/body.h"
+#include "api/openapi.h"
+#include "http/response.h"
+#include "model/limits.h"
 
 #define CAY_SANDBOX_PATH "/api/sandbox"
 

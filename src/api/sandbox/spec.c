@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/sandbox: the body of a create. */
+#include "api/network.h"
 #include "api/sandbox/sandbox.h"
 #include <ctype.h>
 #include <math.h>
@@ -13,7 +14,7 @@ struct body {
     const struct cay_json *start, *memory, *cpu;
     int64_t exec_ms, timeout_minutes, timeout_ms; /* the last two: -1 absent */
     bool persistent;
-    struct cay_v1_network network;
+    struct cay_api_network network;
     struct cay_pairs env, tags;
     struct cay_strs labels;
     const char *idempotency_key;
@@ -33,17 +34,17 @@ static const struct cay_field option_fields[] = {
 const struct cay_field cay_sandbox_spec_fields[] = {
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),
     CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),
-    CAY_FIELD_STR(BODY, pull, "pullPolicy", .choices = cay_v1_pulls),
+    CAY_FIELD_STR(BODY, pull, "pullPolicy", .choices = cay_api_pulls),
     CAY_FIELD_SUB("options", option_fields),
     SIZE_FIELDS,
-    CAY_V1_TIMEOUT_FIELDS(BODY),
+    CAY_API_TIMEOUT_FIELDS(BODY),
     CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_STRS(BODY, labels, "labels"),
     CAY_FIELD_PAIRS(BODY, tags, "tags"),
-    CAY_V1_NETWORK_FIELDS(BODY),
+    CAY_API_NETWORK_FIELDS(BODY),
     CAY_FIELD_BOOL(BODY, persistent, "persistent"),
     CAY_FIELD_ANY(BODY, start, "startCommand", .type = "string|[string]|null"),
-    CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),
+    CAY_FIELD_STR(BODY, track, "track", .choices = cay_api_tracks),
     CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),
     CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),
     CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),
@@ -85,7 +86,7 @@ static int set_memory(const struct cay_json *v, struct cay_spec *spec, struct ca
         unit++;
     if (!sound || *unit)
         return cay_fail_field(err, "memoryLimit", "memoryLimit must be like 512m or 2g, or bytes");
-    spec->memory_bytes = cay_v1_bytes(count / (double)CAY_MIB, (double)CAY_MIB);
+    spec->memory_bytes = cay_api_bytes(count / (double)CAY_MIB, (double)CAY_MIB);
     return 0;
 }
 
@@ -115,9 +116,9 @@ int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, struct c
         r = set_cpu(body.cpu, spec, err);
     spec->network = (struct cay_network){.mode = CAY_NETWORK_OFF, .generation = 1};
     if (r == 0)
-        r = cay_v1_decode_network(req->arena, &body.network, &spec->network, NULL, err);
+        r = cay_api_decode_network(req->arena, &body.network, &spec->network, NULL, err);
     if (r == 0)
-        r = cay_v1_decode_start(req->arena, body.start, spec, err);
+        r = cay_api_decode_start(req->arena, body.start, spec, err);
     if (r < 0)
         return r;
     if (body.image)
@@ -125,7 +126,7 @@ int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, struct c
     if (body.pull)
         (void)cay_pull_policy_parse(body.pull, &spec->pull); /* one of the table's */
     spec->timeout_ms = TIMEOUT_MS;
-    (void)cay_v1_time(body.timeout_ms, body.timeout_minutes, 60000, &spec->timeout_ms);
+    (void)cay_api_time(body.timeout_ms, body.timeout_minutes, 60000, &spec->timeout_ms);
     spec->name = body.name;
     spec->exec_ms = body.exec_ms;
     spec->track = body.track;
@@ -137,5 +138,5 @@ int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, struct c
     spec->workdir = body.workdir;
     spec->volume = body.volume;
     spec->team_id = body.team_id;
-    return cay_v1_once(req, body.idempotency_key, &spec->once, err);
+    return cay_api_once(req, body.idempotency_key, &spec->once, err);
 }

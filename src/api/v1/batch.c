@@ -113,7 +113,7 @@ static int decode(struct cay_req *req, struct cay_batch_asked *asked, struct cay
     spec->concurrency = (size_t)body.concurrency;
     spec->keep = body.keep;
     asked->bytes = req->body_len;
-    return cay_v1_once(req, NULL, &spec->once, err);
+    return cay_api_once(req, NULL, &spec->once, err);
 }
 
 /* ---- what is told ---- */
@@ -240,7 +240,7 @@ static int batch(struct cay_req *req, struct cay_resp *resp, struct cay_error *e
     cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back lines */
     if (ref.replayed)
         cay_resp_header(resp, "Idempotent-Replayed", "true");
-    return cay_resp_stream(resp, 200, cay_v1_form_type(CAY_V1_NDJSON), follow(req->core, &ref));
+    return cay_resp_stream(resp, 200, cay_api_form_type(CAY_API_NDJSON), follow(req->core, &ref));
 }
 
 const struct cay_route cay_v1_batch_routes[] = {

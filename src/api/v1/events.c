@@ -111,7 +111,7 @@ static int get_events(struct cay_req *req, struct cay_resp *resp, struct cay_err
     if (only)
         (void)snprintf(f->only, sizeof f->only, "\"sandboxId\":\"%s\"", sb.id);
     cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
-    return cay_resp_stream(resp, 200, cay_v1_form_type(CAY_V1_SSE), &f->base);
+    return cay_resp_stream(resp, 200, cay_api_form_type(CAY_API_SSE), &f->base);
 }
 
 const struct cay_route cay_v1_event_routes[] = {

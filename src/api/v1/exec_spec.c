@@ -56,46 +56,6 @@ static int decode_tty(struct cay_arena *a, const struct cay_json *v, struct cay_
     return r;
 }
 
-static int wrong_file(const char *path, struct cay_error *err)
-{
-    char field[sizeof err->field];
-    (void)snprintf(field, sizeof field, "files.%s", path); /* as much as fits */
-    return cay_fail_field(err, field, "a file is a text, or {base64} of its bytes");
-}
-
-static int decode_file(struct cay_arena *a, const struct cay_json *v, struct cay_exec_file *out,
-                       struct cay_error *err)
-{
-    const char *base64 = cay_json_get_str(v, "base64", NULL);
-    out->path = v->key;
-    if (v->kind == CAY_JSON_STRING) {
-        out->data = v->text;
-        out->len = v->len;
-        return 0;
-    }
-    bool sound = v->kind == CAY_JSON_OBJECT && v->count == 1 && base64 &&
-                 cay_str_unbase64_data(a, base64, &out->data, &out->len);
-    return sound ? 0 : wrong_file(v->key, err);
-}
-
-int cay_v1_decode_files(struct cay_arena *a, const struct cay_json *v, struct cay_exec_spec *spec,
-                        struct cay_error *err)
-{
-    if (!v || v->kind == CAY_JSON_NULL)
-        return 0;
-    if (v->kind != CAY_JSON_OBJECT)
-        return cay_fail_field(err, "files", "files must be an object of paths and contents");
-    if (v->count > CAY_FILE_FORM_FILES)
-        return cay_fail_field(err, "files", "at most %d files", CAY_FILE_FORM_FILES);
-    spec->files = cay_arena_alloc(a, v->count * sizeof *spec->files + 1);
-    for (const struct cay_json *f = v->first; f; f = f->next) {
-        int r = decode_file(a, f, &spec->files[spec->file_count++], err);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
 /* By a login shell, which reads the profiles first: what is in them goes on top of the rest. */
 static void log_in(struct cay_arena *a, struct cay_exec_spec *spec)
 {
@@ -119,11 +79,11 @@ int cay_v1_decode_exec(struct cay_arena *a, const struct cay_json *object, struc
     if (r == 0 && !body.command)
         r = cay_fail_field(err, "command", "command is missing");
     if (r == 0)
-        r = cay_v1_decode_files(a, body.files, &spec, err);
+        r = cay_api_decode_files(a, body.files, &spec, err);
     if (r == 0)
         r = decode_tty(a, body.tty, &spec.window, err);
     if (r == 0)
-        r = cay_v1_decode_command(a, body.command, "command", &spec.argv, &spec.text, err);
+        r = cay_api_decode_command(a, body.command, "command", &spec.argv, &spec.text, err);
     if (r < 0)
         return r;
     if (body.login)

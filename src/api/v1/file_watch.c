@@ -94,7 +94,7 @@ static int answer_watch(struct cay_req *req, struct cay_resp *resp, struct cay_a
                                   .is_pipe = true,
                                   .endless = true}};
     cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
-    return cay_resp_stream(resp, 200, cay_v1_form_type(CAY_V1_SSE), &f->base);
+    return cay_resp_stream(resp, 200, cay_api_form_type(CAY_API_SSE), &f->base);
 }
 
 const struct cay_field cay_v1_watch_fields[] = {

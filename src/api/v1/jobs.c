@@ -141,12 +141,12 @@ static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err
     int r = cay_core_job(req->core, req->owner, id, req->arena, &job, err);
     if (r < 0)
         return r;
-    if (cay_v1_form_of(req) != CAY_V1_SSE) {
+    if (cay_api_form_of(req) != CAY_API_SSE) {
         cay_v1_shape_job(cay_resp_json(resp, 200), NULL, &job);
         return 0;
     }
     cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
-    return cay_resp_stream(resp, 200, cay_v1_form_type(CAY_V1_SSE), follow(req, id));
+    return cay_resp_stream(resp, 200, cay_api_form_type(CAY_API_SSE), follow(req, id));
 }
 
 static int list(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)

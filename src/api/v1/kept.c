@@ -35,11 +35,11 @@ static int fork_it(struct cay_req *req, struct cay_resp *resp, struct cay_error 
     if (r == 0)
         r = cay_core_fork(req->core, req->owner, source.id, &spec, count ? (size_t)count : 1,
                           req->arena, &made, err);
-    if (r < 0 || (spec.once && cay_v1_answered(resp, 201, &made.at[0])))
+    if (r < 0 || (spec.once && cay_api_answered(resp, 201, &made.at[0])))
         return r;
     shape_forks(req, &made, count > 0, cay_resp_json(resp, 201));
     if (spec.once)
-        cay_v1_keep_answer(req, resp, &made.at[0]);
+        cay_api_keep_answer(req, resp, &made.at[0]);
     return 0;
 }
 

@@ -82,9 +82,9 @@ static int put_egress(struct cay_req *req, struct cay_resp *resp, struct cay_err
     if (r < 0)
         return r;
     uint64_t generation = (uint64_t)body.generation;
-    struct cay_v1_network lists = {.allowlist = body.allowlist, .denylist = body.denylist};
+    struct cay_api_network lists = {.allowlist = body.allowlist, .denylist = body.denylist};
     change.generation = generation ? &generation : NULL;
-    r = cay_v1_decode_network(req->arena, &lists, &network, NULL, err);
+    r = cay_api_decode_network(req->arena, &lists, &network, NULL, err);
     if (r == 0)
         r = cay_core_update(req->core, req->owner, cay_req_param(req, "id"), &change, req->arena,
                             &sb, err);
@@ -127,7 +127,7 @@ static int get_network(struct cay_req *req, struct cay_resp *resp, struct cay_er
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     cay_jw_str(w, "sandboxId", found.sandbox.id);
-    cay_v1_shape_policy(w, "networkPolicy", &found.sandbox.spec.network);
+    cay_api_shape_policy(w, "networkPolicy", &found.sandbox.spec.network);
     cay_jw_int(w, "generation", (int64_t)found.sandbox.spec.network.generation);
     cay_jw_array(w, "wanted");
     for (size_t i = 0; i < found.count; i++)
@@ -147,7 +147,7 @@ static int propose(struct cay_req *req, struct cay_resp *resp, struct cay_error 
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     cay_jw_str(w, "sandboxId", found.sandbox.id);
-    cay_v1_shape_policy(w, "networkPolicy", &found.proposal);
+    cay_api_shape_policy(w, "networkPolicy", &found.proposal);
     cay_jw_array(w, "leftOut");
     for (size_t i = 0; i < found.count; i++)
         if (!found.at[i].open_to_policy)

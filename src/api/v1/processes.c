@@ -92,7 +92,7 @@ static int kill_one(struct cay_req *req, struct cay_resp *resp, struct cay_error
     int sig = 0;
     int r = cay_req_decode(req, kill_fields, &body, err);
     if (r == 0)
-        r = cay_v1_decode_signal(body.signal, &sig, err);
+        r = cay_api_decode_signal(body.signal, &sig, err);
     if (r == 0 && !cay_str_u64(cay_req_param(req, "pid"), INT32_MAX, &rq.pid))
         r = cay_fail_field(err, "pid", "pid must be a number");
     if (r < 0)

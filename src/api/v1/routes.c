@@ -1,94 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every route of /api/v1 shares: which form of an answer a client wants, and whether the
- * request came before. */
+/* /api/v1: rows whose handlers lie in src/api, because other dialects have them as well. */
+#include "api/attach.h"
+#include "api/health.h"
+#include "api/history.h"
+#include "api/logs.h"
 #include "api/v1/v1.h"
-#include "base/sha256.h"
-#include "model/limits.h"
-#include <stdio.h>
-#include <string.h>
 
-enum cay_v1_form cay_v1_form_of(const struct cay_req *req)
+static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    if (cay_req_accepts(req, "text/event-stream"))
-        return CAY_V1_SSE;
-    if (cay_req_accepts(req, "application/x-ndjson"))
-        return CAY_V1_NDJSON;
-    return CAY_V1_TEXT;
+    return cay_api_logs_as(req, resp, cay_api_form_of(req), err);
 }
 
-const char *cay_v1_form_type(enum cay_v1_form form)
-{
-    static const char *const types[] = {
-        [CAY_V1_TEXT] = "text/plain; charset=utf-8",
-        [CAY_V1_SSE] = "text/event-stream",
-        [CAY_V1_NDJSON] = "application/x-ndjson",
-    };
-    return types[form];
-}
+const struct cay_route cay_v1_log_routes[] = {
+    {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO,
+     CAY_DOC("What the start command wrote", "Logs, text/event-stream, application/x-ndjson",
+             .topic = "Sandboxes", .query = cay_api_logs_fields, .headers = "Last-Event-ID",
+             .ask = "tail=10")},
+    {0},
+};
 
-int cay_v1_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
-                         enum cay_v1_form form, struct cay_stream *stream)
-{
-    cay_resp_header(resp, "X-Execution-Id", ex->id);
-    cay_resp_header(resp, "Cache-Control", "no-cache");
-    cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
-    return cay_resp_stream(resp, 200, cay_v1_form_type(form), stream);
-}
+const struct cay_route cay_v1_attach_routes[] = {
+    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, cay_api_attach, CAY_BODY_AUTO,
+     CAY_DOC("Its output and input, over a WebSocket", "101", .topic = "Executions",
+             .query = cay_api_attach_fields, .ask = "readOnly=true")},
+    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, cay_api_terminal, CAY_BODY_AUTO,
+     CAY_DOC("A login shell, over a WebSocket", "101", .query = cay_api_terminal_fields,
+             .ask = "cols=120&rows=40")},
+    {0},
+};
 
-/* Two requests are the same when method, path, query and body are, byte for byte. The key, which is
- * kept nowhere, goes in as well: nobody can try out secrets of the body on what is kept. */
-static void fingerprint(const struct cay_req *req, const char *key, char out[CAY_FINGERPRINT_SIZE])
-{
-    const char *const parts[] = {key, req->method, req->path, req->query};
-    struct cay_sha256 s;
-    uint8_t sum[32];
-    cay_sha256_init(&s);
-    for (size_t i = 0; i < CAY_COUNT(parts); i++)
-        cay_sha256_add(&s, parts[i], strlen(parts[i]) + 1);
-    if (req->body_len > 0)
-        cay_sha256_add(&s, req->body, req->body_len);
-    cay_sha256_done(&s, sum);
-    for (size_t i = 0; i + 1 < CAY_FINGERPRINT_SIZE; i += 2)
-        (void)snprintf(out + i, 3, "%02x", sum[i / 2]); /* two digits */
-}
+const struct cay_route cay_v1_health_routes[] = {
+    {"GET", "/api/v1/health", CAY_SCOPE_NONE, cay_api_health, CAY_BODY_AUTO,
+     CAY_DOC("Is all well? Details only with a token", "Health; 503 Health",
+             .topic = "About this server"),
+     .unlimited = true},
+    {0},
+};
 
-int cay_v1_once(struct cay_req *req, const char *key, const struct cay_once **out,
-                struct cay_error *err)
-{
-    static const char name[] = "Idempotency-Key";
-    const char *header = cay_req_header(req, "idempotency-key");
-    *out = NULL;
-    if (header)
-        key = header;
-    if (!key)
-        return 0;
-    size_t len = strlen(key);
-    for (size_t i = 0; i < len; i++)
-        if (key[i] < 0x20 || key[i] > 0x7e)
-            return cay_fail_field(err, name, "%s must be printable ASCII", name);
-    if (len == 0 || len > CAY_MAX_IDEMPOTENCY_KEY)
-        return cay_fail_field(err, name, "%s must have 1 to %d characters", name,
-                              CAY_MAX_IDEMPOTENCY_KEY);
-    struct cay_once *once = cay_arena_alloc(req->arena, sizeof *once);
-    once->key = key;
-    fingerprint(req, key, once->fingerprint);
-    *out = once;
-    return 0;
-}
+#define AT "/api/v1/sandbox/{id}"
 
-bool cay_v1_answered(struct cay_resp *resp, int status, const struct cay_sandbox *made)
-{
-    const char *text = made->first_answer;
-    if (!text)
-        return false;
-    cay_resp_header(resp, "Idempotent-Replayed", "true");
-    cay_resp_text(resp, status, "application/json", text, strlen(text));
-    return true;
-}
-
-void cay_v1_keep_answer(struct cay_req *req, const struct cay_resp *resp,
-                        const struct cay_sandbox *made)
-{
-    cay_core_answered(req->core, made,
-                      cay_arena_strndup(req->arena, resp->body.data, resp->body.len));
-}
+const struct cay_route cay_v1_history_routes[] = {
+    {"GET", AT "/history", CAY_SCOPE_READ, cay_history_get, CAY_BODY_AUTO,
+     CAY_DOC("Versions of the workspace, newest first", "History", .topic = "Code history")},
+    {"GET", AT "/history/bundle", CAY_SCOPE_READ, cay_history_get_bundle, CAY_BODY_AUTO,
+     CAY_DOC("All of it, for git clone", "application/x-git-bundle")},
+    {"POST", AT "/diff", CAY_SCOPE_READ, cay_history_post_diff, CAY_BODY_AUTO,
+     CAY_DOC("What differs between two versions; from the first to the last unless named", "Diff",
+             .body = cay_history_diff_fields, .send = "{}")},
+    {"POST", AT "/rollback", CAY_SCOPE_EXEC, cay_history_post_back, CAY_BODY_AUTO,
+     CAY_DOC("Files as they were, as a version of its own; or one of them", "RolledBack",
+             .body = cay_history_back_fields, .send = "{'executionId': 'COMMIT'}")},
+    {0},
+};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /api/v1: sandboxes, made, shown, moved and removed. */
 #include "api/auth.h"
+#include "api/ticket.h"
 #include "api/v1/v1.h"
 #include "model/limits.h"
 #include <string.h>
@@ -24,10 +25,10 @@ static int answer_made(struct cay_req *req, struct cay_resp *resp, int status,
 static int answer_once(struct cay_req *req, struct cay_resp *resp, int status,
                        const struct cay_sandbox *sb)
 {
-    if (cay_v1_answered(resp, status, sb))
+    if (cay_api_answered(resp, status, sb))
         return 0;
     (void)answer_made(req, resp, status, sb);
-    cay_v1_keep_answer(req, resp, sb);
+    cay_api_keep_answer(req, resp, sb);
     return 0;
 }
 
@@ -49,9 +50,9 @@ static const struct cay_field create_fields[] = {
 
 static int answer_ready(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    const struct cay_v1_waiting *w = req->data;
+    const struct cay_api_waiting *w = req->data;
     struct cay_sandbox sb;
-    int r = cay_v1_waited(req, &sb, err);
+    int r = cay_api_waited(req, &sb, err);
     if (r < 0)
         return r;
     if (w->status == 201)
@@ -63,8 +64,8 @@ static int answer_ready(struct cay_req *req, struct cay_resp *resp, struct cay_e
 static int defer(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *ticket,
                  const struct cay_sandbox *sb, int status, bool once)
 {
-    const struct cay_v1_waiting how = {.status = status, .once = once};
-    return cay_v1_wait(req, resp, ticket, sb, how, answer_ready);
+    const struct cay_api_waiting how = {.status = status, .once = once};
+    return cay_api_wait_ticket(req, resp, ticket, sb, how, answer_ready);
 }
 
 /* A ticket comes out when it must be waited for. */
@@ -237,14 +238,12 @@ static int stop(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 }
 
 struct delete_query {
-    const char *preserve_volume; /* absent is neither of both */
+    const char *preserve_volume;
     bool sync;
 };
 
-static const char *const truths[] = {"true", "1", "false", "0", NULL};
-
 static const struct cay_field delete_fields[] = {
-    CAY_FIELD_STR(struct delete_query, preserve_volume, "preserveVolume", .choices = truths),
+    CAY_API_KEEP_FIELD(struct delete_query, preserve_volume),
     CAY_FIELD_BOOL(struct delete_query, sync, "sync"),
     CAY_FIELD_END,
 };
@@ -252,16 +251,13 @@ static const struct cay_field delete_fields[] = {
 static int delete (struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct delete_query q = {0};
-    enum cay_workspace workspace = CAY_WORKSPACE_AS_IT_IS;
     struct cay_sandbox sb;
     int r = cay_req_decode_query(req, delete_fields, &q, err);
     if (r == 0 && q.sync)
         r = cay_fail(err, CAY_ERR_UNSUPPORTED, "sync is not available yet");
-    if (q.preserve_volume)
-        workspace = strchr("t1", q.preserve_volume[0]) ? CAY_WORKSPACE_KEPT : CAY_WORKSPACE_GONE;
     if (r == 0)
-        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"), workspace, req->arena,
-                            &sb, err);
+        r = cay_core_delete(req->core, req->owner, cay_req_param(req, "id"),
+                            cay_api_workspace(q.preserve_volume), req->arena, &sb, err);
     if (r < 0)
         return r;
     struct cay_json_writer *w = cay_resp_json(resp, 200);

@@ -85,7 +85,7 @@ static const struct cay_schema schemas[] = {
      "lastAt time|null"},
     {"Proposal", "sandboxId string, networkPolicy NetworkPolicy, leftOut [Wanted]"},
     {"Spec", .fields = cay_v1_spec_fields},
-    {"NetworkPolicy", .fields = cay_v1_policy_fields},
+    {"NetworkPolicy", .fields = cay_api_policy_fields},
 
     {"Execution",
      "id string, sandboxId string, status 'running'|'exited'|'lost', command string|[string]|null, "

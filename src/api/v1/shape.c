@@ -110,7 +110,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "diskEnforcedBy", disk_enforced_by(cay_core_disk(core)));
     cay_jw_int(w, "gpuCount", spec->gpu_count);
     cay_jw_bool(w, "vm", false);
-    cay_v1_shape_network(w, &spec->network);
+    cay_api_shape_network(w, &spec->network);
     cay_jw_bool(w, "networkEnforced", true);
     cay_jw_int(w, "timeoutMinutes", (spec->timeout_ms + 59999) / 60000);
     cay_jw_int(w, "timeoutMs", spec->timeout_ms);
@@ -317,47 +317,6 @@ void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay
     cay_jw_object_end(w);
 }
 
-/* What a word and a number do not say. */
-static void shape_cause(struct cay_json_writer *w, const struct cay_execution *ex)
-{
-    static const struct {
-        const char *reason, *message;
-    } causes[] = {{"pids", "the sandbox had as many processes as it may have"},
-                  {"disk", "the sandbox's disk is full"},
-                  {"timeout", "its time was over"}};
-    char text[80] = "";
-    const char *who = ex->process[0] ? ex->process : "a process";
-    if (ex->status != CAY_EXEC_EXITED || !ex->reason)
-        return;
-    if (ex->signal && ex->process[0])
-        cay_jw_str(w, "process", ex->process);
-    for (size_t i = 0; i < CAY_COUNT(causes); i++)
-        if (strcmp(ex->reason, causes[i].reason) == 0)
-            (void)snprintf(text, sizeof text, "%s", causes[i].message);
-    if (strcmp(ex->reason, "oom") == 0)
-        (void)snprintf(text, sizeof text, "%s was killed for want of memory", who);
-    else if (strcmp(ex->reason, "signal") == 0)
-        (void)snprintf(text, sizeof text, "%s was ended by signal %d", who, ex->signal);
-    if (text[0])
-        cay_jw_str(w, "message", text);
-}
-
-void cay_v1_shape_exit(struct cay_json_writer *w, const struct cay_execution *ex)
-{
-    if (ex->status == CAY_EXEC_EXITED)
-        cay_jw_int(w, "exitCode", ex->exit_code);
-    else
-        cay_jw_null(w, "exitCode");
-    if (ex->status == CAY_EXEC_EXITED && ex->signal)
-        cay_jw_int(w, "signal", ex->signal);
-    else
-        cay_jw_null(w, "signal");
-    cay_jw_str(w, "reason", ex->status == CAY_EXEC_RUNNING ? NULL : ex->reason);
-    if (ex->status == CAY_EXEC_LOST)
-        cay_jw_str(w, "code", "EXEC_LOST");
-    shape_cause(w, ex);
-}
-
 void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
                             const struct cay_execution *ex)
 {
@@ -369,7 +328,7 @@ void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
     cay_jw_str(w, "status", names[ex->status]);
     shape_command(w, "command", &ex->argv, ex->text);
     cay_jw_bool(w, "tty", ex->tty);
-    cay_v1_shape_exit(w, ex);
+    cay_api_shape_exit(w, ex);
     cay_jw_time(w, "startedAt", ex->started_at_ms);
     cay_jw_time(w, "endedAt", ex->ended_at_ms);
     if (ex->status == CAY_EXEC_RUNNING)

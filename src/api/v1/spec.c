@@ -6,8 +6,6 @@
 #include "model/limits.h"
 #include <string.h>
 
-#define BEYOND 1e9 /* every host: what it can give core knows, and says */
-
 struct create_body {
     const char *idempotency_key;
     const char *name, *image, *runtime, *memory_limit, *user, *workdir, *team_id, *track, *volume;
@@ -20,7 +18,7 @@ struct create_body {
     int64_t idle_minutes, idle_ms, lease_seconds;
     struct cay_strs idle_when;
     bool persistent, stop_when_start_ends;
-    struct cay_v1_network network;
+    struct cay_api_network network;
     struct cay_pairs env, tags;
     struct cay_strs labels;
     const struct cay_json *advanced;
@@ -61,8 +59,6 @@ static const struct cay_field ready_fields[] = {
     CAY_FIELD_END,
 };
 
-const char *const cay_v1_tracks[] = {"off", "files", "workspace", NULL};
-
 #define SPEC_FIELDS                                                                                \
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),                                            \
         CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),                                \
@@ -75,7 +71,7 @@ const char *const cay_v1_tracks[] = {"off", "files", "workspace", NULL};
         CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),                           \
         CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),                                    \
         CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),                         \
-        CAY_V1_NETWORK_FIELDS(BODY), CAY_V1_TIMEOUT_FIELDS(BODY), CAY_V1_LEASE_FIELDS(BODY),       \
+        CAY_API_NETWORK_FIELDS(BODY), CAY_API_TIMEOUT_FIELDS(BODY), CAY_V1_LEASE_FIELDS(BODY),     \
         CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),               \
         CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),                           \
         CAY_FIELD_STRS(BODY, labels, "labels"), CAY_FIELD_PAIRS(BODY, tags, "tags"),               \
@@ -84,17 +80,15 @@ const char *const cay_v1_tracks[] = {"off", "files", "workspace", NULL};
         CAY_FIELD_STR(BODY, user, "user", .max_len = 1024),                                        \
         CAY_FIELD_STR(BODY, workdir, "workdir", .max_len = CAY_MAX_PATH),                          \
         CAY_FIELD_STR(BODY, team_id, "teamId", .max_len = 1024),                                   \
-        CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),                             \
+        CAY_FIELD_STR(BODY, track, "track", .choices = cay_api_tracks),                            \
         CAY_FIELD_STR(BODY, volume, "volume", .max_len = 64),                                      \
         CAY_FIELD_PAIRS(BODY, secrets, "secrets", .max_len = CAY_MAX_ENV_BYTES),                   \
         CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),                                      \
         CAY_FIELD_STR(BODY, isolation, "isolation", .max_len = 64)
 
-const char *const cay_v1_pulls[] = {"always", "missing", "never", NULL};
-
 const struct cay_field cay_v1_spec_fields[] = {
     SPEC_FIELDS,
-    CAY_FIELD_STR(BODY, pull, "pullPolicy", .choices = cay_v1_pulls),
+    CAY_FIELD_STR(BODY, pull, "pullPolicy", .choices = cay_api_pulls),
     CAY_FIELD_SUB("source", source_fields),
     CAY_FIELD_SUB("readyWhen", ready_fields),
     CAY_FIELD_SKIP("vm"),
@@ -115,17 +109,6 @@ const struct cay_field cay_v1_fork_fields[] = {
     CAY_FIELD_END,
 };
 
-int cay_v1_refuse(const struct cay_json *v, const char *field, struct cay_error *err)
-{
-    bool says_nothing = !v || v->kind == CAY_JSON_NULL || (v->kind == CAY_JSON_BOOL && !v->truth) ||
-                        ((v->kind == CAY_JSON_ARRAY || v->kind == CAY_JSON_OBJECT) && !v->count);
-    if (says_nothing)
-        return 0;
-    int r = cay_fail(err, CAY_ERR_UNSUPPORTED, "%s is not available yet", field);
-    cay_str_copy(err->field, sizeof err->field, field);
-    return r;
-}
-
 static int set_ready(const struct create_body *body, struct cay_spec *spec, struct cay_error *err)
 {
     bool named = body->ready_port || body->ready_line;
@@ -138,49 +121,6 @@ static int set_ready(const struct create_body *body, struct cay_spec *spec, stru
                            .line = body->ready_line,
                            .timeout_ms = body->ready_ms ? body->ready_ms : CAY_DEFAULT_READY_MS};
     return 0;
-}
-
-static int push_all(struct cay_arena *a, const struct cay_json *list, const char *field,
-                    struct cay_strs *out, struct cay_error *err)
-{
-    if (list->count > CAY_MAX_ARGS)
-        return cay_fail_field(err, field, "at most %d arguments", CAY_MAX_ARGS);
-    for (const struct cay_json *v = list->first; v; v = v->next) {
-        if (v->kind != CAY_JSON_STRING)
-            return cay_fail_field(err, field, "%s must hold strings only", field);
-        cay_strs_push(a, out, v->text);
-    }
-    return 0;
-}
-
-int cay_v1_decode_command(struct cay_arena *a, const struct cay_json *v, const char *field,
-                          struct cay_strs *argv_out, const char **text_out, struct cay_error *err)
-{
-    struct cay_strs argv = {0};
-    const char *text = NULL;
-    int r = 0;
-    if (v->kind == CAY_JSON_STRING) {
-        text = v->text;
-        cay_strs_push(a, &argv, "/bin/sh");
-        cay_strs_push(a, &argv, "-c");
-        cay_strs_push(a, &argv, text);
-    } else if (v->kind == CAY_JSON_ARRAY) {
-        r = push_all(a, v, field, &argv, err);
-    } else if (v->kind == CAY_JSON_OBJECT && cay_json_get_str(v, "executable", NULL)) {
-        const struct cay_json *args = cay_json_get(v, "args");
-        cay_strs_push(a, &argv, cay_json_get_str(v, "executable", ""));
-        if (args && args->kind == CAY_JSON_ARRAY)
-            r = push_all(a, args, field, &argv, err);
-    } else {
-        r = cay_fail_field(err, field, "%s must be a string or an array of strings", field);
-    }
-    if (r == 0 && (argv.count == 0 || (text && !text[0])))
-        r = cay_fail_field(err, field, "%s must not be empty", field);
-    if (r == 0) {
-        *argv_out = argv;
-        *text_out = text;
-    }
-    return r;
 }
 
 int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err)
@@ -202,11 +142,6 @@ int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err)
     return 0;
 }
 
-uint64_t cay_v1_bytes(double count, double unit)
-{
-    return (uint64_t)((count < BEYOND ? count : BEYOND) * unit + 0.5);
-}
-
 /* Each core brings its memory, unless that is named; so it is with a fork by `vcpus`, which stands
  * for both, alone. */
 static int set_sizes(const struct create_body *body, bool fork, struct cay_spec *spec,
@@ -217,11 +152,11 @@ static int set_sizes(const struct create_body *body, bool fork, struct cay_spec 
     if (cpu > 0)
         spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
     if (body->disk_gb > 0) {
-        spec->disk_bytes = cay_v1_bytes(body->disk_gb, CAY_V1_GB);
+        spec->disk_bytes = cay_api_bytes(body->disk_gb, CAY_V1_GB);
         spec->disk_fits = false;
     }
     if (body->memory_gb > 0)
-        spec->memory_bytes = cay_v1_bytes(body->memory_gb, CAY_V1_GIB);
+        spec->memory_bytes = cay_api_bytes(body->memory_gb, CAY_V1_GIB);
     else if (body->memory_limit)
         return cay_v1_parse_memory(body->memory_limit, &spec->memory_bytes, err);
     else if (brings > 0)
@@ -249,17 +184,6 @@ static int set_image(const struct cay_core *core, const struct create_body *body
     if (body->pull)
         (void)cay_pull_policy_parse(body->pull, &spec->pull); /* one of the table's */
     return 0;
-}
-
-int cay_v1_decode_start(struct cay_arena *a, const struct cay_json *v, struct cay_spec *spec,
-                        struct cay_error *err)
-{
-    if (!v || v->kind == CAY_JSON_NULL)
-        return 0;
-    int r = cay_v1_decode_command(a, v, "startCommand", &spec->start, &spec->start_text, err);
-    if (r == 0 && spec->start_text && strcmp(spec->start_text, "image") == 0)
-        spec->start.count = 0; /* the image's own */
-    return r;
 }
 
 /* What is fetched into it. */
@@ -316,15 +240,6 @@ static struct create_body body_of(const struct cay_spec *spec)
     };
 }
 
-bool cay_v1_time(int64_t ms, int64_t count, int64_t unit_ms, int64_t *out)
-{
-    if (ms >= 0)
-        *out = ms;
-    else if (count >= 0)
-        *out = count * unit_ms;
-    return ms >= 0 || count >= 0;
-}
-
 int cay_v1_idle_when(const struct cay_strs *words, unsigned *out, struct cay_error *err)
 {
     static const struct {
@@ -353,9 +268,9 @@ int cay_v1_idle_when(const struct cay_strs *words, unsigned *out, struct cay_err
 
 static void set_rest(const struct create_body *body, struct cay_spec *spec)
 {
-    (void)cay_v1_time(body->timeout_ms, body->timeout_minutes, 60000, &spec->timeout_ms);
-    (void)cay_v1_time(body->idle_ms, body->idle_minutes, 60000, &spec->idle_ms);
-    (void)cay_v1_time(-1, body->lease_seconds, 1000, &spec->lease_ms);
+    (void)cay_api_time(body->timeout_ms, body->timeout_minutes, 60000, &spec->timeout_ms);
+    (void)cay_api_time(body->idle_ms, body->idle_minutes, 60000, &spec->idle_ms);
+    (void)cay_api_time(-1, body->lease_seconds, 1000, &spec->lease_ms);
     spec->name = body->name;
     spec->gpu_count = (uint32_t)body->gpu_count;
     spec->persistent = body->persistent;
@@ -389,7 +304,7 @@ static int decode(const struct cay_core *core, struct cay_arena *a, const struct
     if (r == 0)
         r = set_sizes(body, fork, spec, err);
     if (r == 0)
-        r = cay_v1_decode_start(a, body->start, spec, err);
+        r = cay_api_decode_start(a, body->start, spec, err);
     if (r == 0)
         r = cay_v1_decode_ports(a, body->ports, spec->ports, &spec->port_count, err);
     if (r == 0)
@@ -397,7 +312,7 @@ static int decode(const struct cay_core *core, struct cay_arena *a, const struct
     if (r == 0 && body->idle_when.at != absent)
         r = cay_v1_idle_when(&body->idle_when, &spec->idle_when, err);
     if (r == 0)
-        r = cay_v1_decode_network(a, &body->network, &spec->network, NULL, err);
+        r = cay_api_decode_network(a, &body->network, &spec->network, NULL, err);
     if (r == 0)
         set_rest(body, spec);
     return r;
@@ -422,5 +337,5 @@ int cay_v1_decode_spec(struct cay_req *req, struct cay_spec *spec, int64_t *coun
         return r;
     if (count_out)
         *count_out = body.count;
-    return cay_v1_once(req, body.idempotency_key, &spec->once, err);
+    return cay_api_once(req, body.idempotency_key, &spec->once, err);
 }

@@ -138,12 +138,12 @@ static int get_stats(struct cay_req *req, struct cay_resp *resp, struct cay_erro
         r = cay_core_stats(req->core, &sb, &stats, err);
     if (r < 0)
         return r;
-    if (cay_v1_form_of(req) != CAY_V1_SSE) {
+    if (cay_api_form_of(req) != CAY_API_SSE) {
         shape_stats(cay_resp_json(resp, 200), req->core, sb.id, &sb.spec, &stats);
         return 0;
     }
     cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
-    return cay_resp_stream(resp, 200, cay_v1_form_type(CAY_V1_SSE),
+    return cay_resp_stream(resp, 200, cay_api_form_type(CAY_API_SSE),
                            follow(req, &sb, &stats, q.interval_ms));
 }
 

@@ -13,7 +13,7 @@ struct update_body {
     int64_t idle_minutes, idle_ms, lease_seconds;
     const struct cay_json *secrets, *ports;
     const char *track;
-    struct cay_v1_network network;
+    struct cay_api_network network;
 };
 
 #define BODY struct update_body
@@ -37,12 +37,12 @@ static const struct cay_field update_fields[] = {
     CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),
     CAY_FIELD_SUB("resources", resource_fields),
     SIZES,
-    CAY_V1_TIMEOUT_FIELDS(BODY),
+    CAY_API_TIMEOUT_FIELDS(BODY),
     CAY_V1_LEASE_FIELDS(BODY),
     CAY_FIELD_ANY(BODY, secrets, "secrets", .type = "{any}"),
     CAY_FIELD_ANY(BODY, ports, "ports", .type = "[any]"),
-    CAY_FIELD_STR(BODY, track, "track", .choices = cay_v1_tracks),
-    CAY_V1_NETWORK_FIELDS(BODY),
+    CAY_FIELD_STR(BODY, track, "track", .choices = cay_api_tracks),
+    CAY_API_NETWORK_FIELDS(BODY),
     CAY_FIELD_END,
 };
 
@@ -64,13 +64,13 @@ static int set_sizes(const struct update_body *body, struct values *v, struct ca
         out->cpu_milli = &v->cpu_milli;
     }
     if (body->disk_gb > 0) {
-        v->disk_bytes = cay_v1_bytes(body->disk_gb, CAY_V1_GB);
+        v->disk_bytes = cay_api_bytes(body->disk_gb, CAY_V1_GB);
         out->disk_bytes = &v->disk_bytes;
     }
     if (body->memory_gb <= 0 && !body->memory_limit)
         return 0;
     out->memory_bytes = &v->memory_bytes;
-    v->memory_bytes = cay_v1_bytes(body->memory_gb, CAY_V1_GIB);
+    v->memory_bytes = cay_api_bytes(body->memory_gb, CAY_V1_GIB);
     return body->memory_gb > 0 ? 0 : cay_v1_parse_memory(body->memory_limit, &v->memory_bytes, err);
 }
 
@@ -96,11 +96,11 @@ static int set_secrets(struct cay_arena *a, const struct update_body *body, stru
 
 static void set_times(const struct update_body *body, struct values *v, struct cay_change *out)
 {
-    if (cay_v1_time(body->timeout_ms, body->timeout_minutes, 60000, &v->timeout_ms))
+    if (cay_api_time(body->timeout_ms, body->timeout_minutes, 60000, &v->timeout_ms))
         out->timeout_ms = &v->timeout_ms;
-    if (cay_v1_time(body->idle_ms, body->idle_minutes, 60000, &v->idle_ms))
+    if (cay_api_time(body->idle_ms, body->idle_minutes, 60000, &v->idle_ms))
         out->idle_ms = &v->idle_ms;
-    if (cay_v1_time(-1, body->lease_seconds, 1000, &v->lease_ms))
+    if (cay_api_time(-1, body->lease_seconds, 1000, &v->lease_ms))
         out->lease_ms = &v->lease_ms;
 }
 
@@ -126,7 +126,7 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     if (r == 0)
         r = set_secrets(req->arena, &body, &values, &change, err);
     if (r == 0)
-        r = cay_v1_decode_network(req->arena, &body.network, &network, &is_network, err);
+        r = cay_api_decode_network(req->arena, &body.network, &network, &is_network, err);
     if (r == 0)
         r = set_sizes(&body, &values, &change, err);
     if (r == 0 && body.idle_when.at != no_strs) {
@@ -151,7 +151,7 @@ static int update(struct cay_req *req, struct cay_resp *resp, struct cay_error *
 }
 
 static const struct cay_field extend_fields[] = {
-    CAY_V1_TIMEOUT_FIELDS(BODY),
+    CAY_API_TIMEOUT_FIELDS(BODY),
     CAY_FIELD_INT(BODY, lease_seconds, "leaseSeconds", .min = 0,
                   .max = (double)(CAY_MAX_LEASE_MS / 1000)),
     CAY_FIELD_END,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1: the log of the start command. */
-#include "api/v1/v1.h"
+#include "api/logs.h"
 #include "api/wait.h"
 #include "model/limits.h"
 #include <string.h>
@@ -11,13 +10,13 @@ struct logs_query {
     bool follow;
 };
 
-const struct cay_field cay_v1_logs_fields[] = {
+const struct cay_field cay_api_logs_fields[] = {
     CAY_FIELD_INT(struct logs_query, tail, "tail", .min = 0, .max = 1e6),
     CAY_FIELD_BOOL(struct logs_query, follow, "follow"),
     CAY_FIELD_END,
 };
 
-static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_v1_place *from)
+static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_api_place *from)
 {
     CAY_AUTO_BUF struct cay_buf text = {0};
     bool truncated =
@@ -34,7 +33,7 @@ static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_v1_pl
 /* Where a reader goes on that was cut off: "exec_…:4096". A sandbox that was started again has a
  * new start command; what is left of the old one's log comes first. */
 static int go_on(struct cay_req *req, const struct cay_sandbox *sb, const char *last,
-                 struct cay_execution *ex, int *fd, struct cay_v1_follow *how,
+                 struct cay_execution *ex, int *fd, struct cay_api_follow *how,
                  struct cay_error *err)
 {
     char exec_id[CAY_ID_SIZE];
@@ -44,67 +43,54 @@ static int go_on(struct cay_req *req, const struct cay_sandbox *sb, const char *
     if (len < sizeof exec_id)
         cay_str_copy(exec_id, len + 1, last);
     if (len >= sizeof exec_id || !cay_id_is_execution(exec_id) ||
-        !cay_v1_place_parse(colon + 1, &how->from))
+        !cay_api_place_parse(colon + 1, &how->from))
         return cay_fail_field(err, "Last-Event-ID", "this is no id that an event carried");
     int r = cay_core_execution(req->core, req->owner, sb->id, exec_id, req->arena, ex, fd, err);
     if (r == CAY_ERR_NOT_FOUND ||
         (r == 0 && strcmp(exec_id, sb->start_exec) != 0 && fstat(*fd, &st) == 0 &&
          (uint64_t)st.st_size <= how->from.offset)) {
         cay_close_fd(fd);
-        how->from = (struct cay_v1_place){0};
+        how->from = (struct cay_api_place){0};
         r = cay_core_execution(req->core, req->owner, sb->id, sb->start_exec, req->arena, ex, fd,
                                err);
     }
-    return r < 0 ? r : cay_v1_check_place(*fd, &how->from, err);
+    return r < 0 ? r : cay_api_check_place(*fd, &how->from, err);
 }
 
-int cay_v1_logs_as(struct cay_req *req, struct cay_resp *resp, enum cay_v1_form form,
-                   struct cay_error *err)
+int cay_api_logs_as(struct cay_req *req, struct cay_resp *resp, enum cay_api_form form,
+                    struct cay_error *err)
 {
-    struct cay_v1_follow how = {.form = form, .named = true};
-    struct logs_query q = {.tail = -1, .follow = how.form != CAY_V1_TEXT};
+    struct cay_api_follow how = {.form = form, .named = true};
+    struct logs_query q = {.tail = -1, .follow = how.form != CAY_API_TEXT};
     const char *last = cay_req_header(req, "last-event-id");
     CAY_AUTO_FD int fd = -1;
     struct cay_sandbox sb;
     struct cay_execution ex;
 
-    int r = cay_req_decode_query(req, cay_v1_logs_fields, &q, err);
+    int r = cay_req_decode_query(req, cay_api_logs_fields, &q, err);
     if (r == 0)
         r = cay_core_get(req->core, req->owner, cay_req_param(req, "id"), req->arena, &sb, err);
     if (r < 0)
         return r;
-    if (how.form == CAY_V1_TEXT && q.follow)
-        how.form = CAY_V1_SSE;
+    if (how.form == CAY_API_TEXT && q.follow)
+        how.form = CAY_API_SSE;
     if (!sb.start_exec[0]) { /* nothing was started, so nothing was said */
-        if (how.form == CAY_V1_TEXT)
+        if (how.form == CAY_API_TEXT)
             return answer_text(resp, -1, NULL);
-        cay_resp_text(resp, 200, cay_v1_form_type(how.form), "", 0);
+        cay_resp_text(resp, 200, cay_api_form_type(how.form), "", 0);
         return 0;
     }
-    bool again = last && last[0] && how.form == CAY_V1_SSE;
+    bool again = last && last[0] && how.form == CAY_API_SSE;
     r = again ? go_on(req, &sb, last, &ex, &fd, &how, err)
               : cay_core_execution(req->core, req->owner, sb.id, sb.start_exec, req->arena, &ex,
                                    &fd, err);
     if (r < 0)
         return r;
     if (!again && q.tail >= 0)
-        cay_v1_tail(fd, q.tail, &how.from);
-    if (how.form == CAY_V1_TEXT)
+        cay_api_tail(fd, q.tail, &how.from);
+    if (how.form == CAY_API_TEXT)
         return answer_text(resp, fd, &how.from);
     how.follow = q.follow;
-    return cay_v1_answer_stream(resp, &ex, how.form,
-                                cay_v1_follow(req->core, &ex, cay_take_fd(&fd), &how));
+    return cay_api_answer_stream(resp, &ex, how.form,
+                                 cay_api_follow(req->core, &ex, cay_take_fd(&fd), &how));
 }
-
-static int logs(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
-{
-    return cay_v1_logs_as(req, resp, cay_v1_form_of(req), err);
-}
-
-const struct cay_route cay_v1_log_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/logs", CAY_SCOPE_READ, logs, CAY_BODY_AUTO,
-     CAY_DOC("What the start command wrote", "Logs, text/event-stream, application/x-ndjson",
-             .topic = "Sandboxes", .query = cay_v1_logs_fields, .headers = "Last-Event-ID",
-             .ask = "tail=10")},
-    {0},
-};

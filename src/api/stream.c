@@ -4,7 +4,8 @@
  * A record becomes an event. Characters are never cut: what a record ends within is held back and
  * goes out with the next one of the same stream. So that a client can go on after any event without
  * losing or doubling a byte, the event's id then names the bytes that were held back, too. */
-#include "api/v1/v1.h"
+#include "api/stream.h"
+#include "api/body.h"
 #include "http/websocket.h"
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ struct follow {
     struct cay_reader reader;
     struct cay_core *core;
     char sandbox_id[CAY_ID_SIZE], exec_id[CAY_ID_SIZE];
-    struct cay_v1_follow how;
+    struct cay_api_follow how;
     char carry[2][4];
     unsigned carried[2];
     uint64_t skip;
@@ -32,32 +33,6 @@ struct follow {
     int64_t ended_at_ms;
     const char *reason; /* when it is known beforehand */
 };
-
-bool cay_v1_place_parse(const char *text, struct cay_v1_place *out)
-{
-    struct cay_v1_place place = {0};
-    char digits[24];
-    size_t len = strcspn(text, ".");
-    if (len == 0 || len >= sizeof digits)
-        return false;
-    cay_str_copy(digits, len + 1, text);
-    if (!cay_str_u64(digits, INT64_MAX, &place.offset))
-        return false;
-    text += len;
-    for (int i = 0; i < 2 && *text == '.'; i++) {
-        unsigned byte;
-        for (text++; *text && *text != '.'; text += 2) {
-            if (place.carried[i] >= 3 || strspn(text, "0123456789abcdef") < 2 ||
-                sscanf(text, "%2x", &byte) != 1)
-                return false;
-            place.carry[i][place.carried[i]++] = (char)byte;
-        }
-    }
-    if (*text)
-        return false;
-    *out = place;
-    return true;
-}
 
 /* What to say to go on behind this record. */
 static void print_place(const struct follow *f, uint64_t offset, char out[PLACE_SIZE])
@@ -80,12 +55,12 @@ static void begin_event(struct follow *f, struct cay_buf *out, const char *type,
     char place[PLACE_SIZE];
     print_place(f, offset, place);
     f->json.len = 0;
-    *w = (struct cay_json_writer){.buf = f->how.form == CAY_V1_SOCKET ? &f->json : out};
-    if (f->how.form == CAY_V1_SSE)
+    *w = (struct cay_json_writer){.buf = f->how.form == CAY_API_SOCKET ? &f->json : out};
+    if (f->how.form == CAY_API_SSE)
         cay_buf_addf(out, "id: %s%s%s\nevent: %s\ndata: ", f->how.named ? f->exec_id : "",
                      f->how.named ? ":" : "", place, type);
     cay_jw_object(w, NULL);
-    if (f->how.form == CAY_V1_SSE)
+    if (f->how.form == CAY_API_SSE)
         return;
     cay_jw_str(w, "type", type);
     if (strchr(place, '.'))
@@ -97,10 +72,10 @@ static void begin_event(struct follow *f, struct cay_buf *out, const char *type,
 static void end_event(struct follow *f, struct cay_buf *out, struct cay_json_writer *w)
 {
     cay_jw_object_end(w);
-    if (f->how.form == CAY_V1_SOCKET)
+    if (f->how.form == CAY_API_SOCKET)
         cay_ws_frame(out, CAY_WS_TEXT, f->json.data, f->json.len, NULL);
     else
-        cay_buf_adds(out, f->how.form == CAY_V1_SSE ? "\n\n" : "\n");
+        cay_buf_adds(out, f->how.form == CAY_API_SSE ? "\n\n" : "\n");
 }
 
 static void put_base64(struct cay_json_writer *w, const char *data, size_t len)
@@ -151,11 +126,11 @@ static void take_output(struct follow *f, struct cay_buf *out, const struct cay_
     f->skip -= cut;
     if (len == 0)
         return;
-    if (f->how.form == CAY_V1_SOCKET) {
+    if (f->how.form == CAY_API_SOCKET) {
         put_bytes(f, out, rec, cut);
         return;
     }
-    if (f->how.form == CAY_V1_TEXT) {
+    if (f->how.form == CAY_API_TEXT) {
         cay_buf_add(out, data, len);
         return;
     }
@@ -182,7 +157,7 @@ static void flush_carry(struct follow *f, struct cay_buf *out)
         unsigned len = f->carried[i];
         memcpy(rest, f->carry[i], sizeof rest);
         f->carried[i] = 0;
-        if (len > 0 && f->how.form != CAY_V1_TEXT)
+        if (len > 0 && f->how.form != CAY_API_TEXT)
             put_output(f, out, i, rest, len, f->reader.offset);
     }
 }
@@ -192,7 +167,7 @@ static void put_gap(struct follow *f, struct cay_buf *out, uint64_t bytes, uint6
     struct cay_json_writer w;
     f->gaps = true;
     f->carried[0] = f->carried[1] = 0; /* the rest of those characters is gone */
-    if (f->how.form == CAY_V1_TEXT)
+    if (f->how.form == CAY_API_TEXT)
         return;
     begin_event(f, out, "gap", offset, &w);
     cay_jw_int(&w, "bytes", (int64_t)bytes);
@@ -206,14 +181,14 @@ static void put_exit(struct follow *f, struct cay_buf *out, const char *reason)
                                .reason = reason ? reason : "lost",
                                .exit_code = f->end.signal ? 128 + f->end.signal : f->end.exit_code,
                                .signal = f->end.signal};
-    if (f->how.form == CAY_V1_TEXT)
+    if (f->how.form == CAY_API_TEXT)
         return;
     memcpy(ex.process, f->end.process, sizeof ex.process);
     begin_event(f, out, "exit", f->reader.offset, &w);
     cay_jw_str(&w, "id", f->exec_id);
     cay_jw_str(&w, "sandboxId", f->sandbox_id);
     cay_jw_str(&w, "status", reason ? "exited" : "lost");
-    cay_v1_shape_exit(&w, &ex);
+    cay_api_shape_exit(&w, &ex);
     if (reason) {
         cay_jw_int(&w, "durationMs", (int64_t)(f->end.duration_us / 1000));
         cay_jw_int(&w, "stdoutBytes", (int64_t)f->end.stdout_bytes);
@@ -227,12 +202,12 @@ static void put_start(struct follow *f, struct cay_buf *out)
 {
     struct cay_json_writer w;
     f->begun = true;
-    if (f->how.form != CAY_V1_NDJSON && f->how.form != CAY_V1_SOCKET)
+    if (f->how.form != CAY_API_NDJSON && f->how.form != CAY_API_SOCKET)
         return;
     begin_event(f, out, "start", f->reader.offset, &w);
     cay_jw_str(&w, "id", f->exec_id);
     cay_jw_str(&w, "sandboxId", f->sandbox_id);
-    if (f->how.form == CAY_V1_SOCKET)
+    if (f->how.form == CAY_API_SOCKET)
         cay_jw_bool(&w, "tty", f->tty);
     end_event(f, out, &w);
 }
@@ -241,6 +216,8 @@ static enum cay_pull at_end(struct follow *f, struct cay_buf *out)
 {
     const char *reason = NULL;
     cay_reader_rest(&f->reader);
+    if (f->has_exit && cay_core_version_due(f->core, f->exec_id))
+        return CAY_PULL_WAIT; /* who hears of the end finds its version */
     if (f->has_exit) {
         reason = f->reason ? f->reason
                            : cay_core_reason(f->core, f->sandbox_id, f->exec_id, &f->end,
@@ -342,8 +319,8 @@ static void remember_exit(struct follow *f, const struct cay_execution *ex)
     memcpy(f->end.process, ex->process, sizeof f->end.process);
 }
 
-struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
-                                 const struct cay_v1_follow *how)
+struct cay_stream *cay_api_follow(struct cay_core *core, const struct cay_execution *ex, int log_fd,
+                                  const struct cay_api_follow *how)
 {
     struct follow *f = new_follow(core, ex, log_fd, how->from.offset);
     f->how = *how;
@@ -352,11 +329,41 @@ struct cay_stream *cay_v1_follow(struct cay_core *core, const struct cay_executi
     memcpy(f->carried, how->from.carried, sizeof f->carried);
     f->gaps = ex->truncated;
     f->tty = ex->tty;
-    if (how->form == CAY_V1_SSE)
+    if (how->form == CAY_API_SSE)
         f->base.keepalive = KEEPALIVE_SSE;
-    else if (how->form == CAY_V1_NDJSON)
+    else if (how->form == CAY_API_NDJSON)
         f->base.keepalive = KEEPALIVE_NDJSON;
     if (ex->status == CAY_EXEC_EXITED)
         remember_exit(f, ex);
     return &f->base;
+}
+
+/* ---- which form an answer has ---- */
+
+enum cay_api_form cay_api_form_of(const struct cay_req *req)
+{
+    if (cay_req_accepts(req, "text/event-stream"))
+        return CAY_API_SSE;
+    if (cay_req_accepts(req, "application/x-ndjson"))
+        return CAY_API_NDJSON;
+    return CAY_API_TEXT;
+}
+
+const char *cay_api_form_type(enum cay_api_form form)
+{
+    static const char *const types[] = {
+        [CAY_API_TEXT] = "text/plain; charset=utf-8",
+        [CAY_API_SSE] = "text/event-stream",
+        [CAY_API_NDJSON] = "application/x-ndjson",
+    };
+    return types[form];
+}
+
+int cay_api_answer_stream(struct cay_resp *resp, const struct cay_execution *ex,
+                          enum cay_api_form form, struct cay_stream *stream)
+{
+    cay_resp_header(resp, "X-Execution-Id", ex->id);
+    cay_resp_header(resp, "Cache-Control", "no-cache");
+    cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
+    return cay_resp_stream(resp, 200, cay_api_form_type(form), stream);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/v1/v1.h"
+#include "api/stream.h"
 #include "log/writer.h"
 #include "tests/fixture.h"
 #include <stdio.h>
@@ -27,8 +27,8 @@ static const struct {
 TEST(stream_reads_places)
 {
     for (size_t i = 0; i < COUNT(places); i++) {
-        struct cay_v1_place place = {0};
-        CHECK_EQ(places[i].name, cay_v1_place_parse(places[i].text, &place), places[i].good);
+        struct cay_api_place place = {0};
+        CHECK_EQ(places[i].name, cay_api_place_parse(places[i].text, &place), places[i].good);
         CHECK_EQ(places[i].name, place.offset, places[i].offset);
         CHECK_EQ(places[i].name, place.carried[0], places[i].out);
         CHECK_EQ(places[i].name, place.carried[1], places[i].err);
@@ -63,10 +63,11 @@ static void log_close(struct log *l)
 
 static enum cay_pull pull_from(struct log *l, const char *place, struct cay_buf *out)
 {
-    struct cay_v1_follow how = {.form = CAY_V1_SSE, .follow = true};
+    struct cay_api_follow how = {.form = CAY_API_SSE, .follow = true};
     if (place)
-        CHECK("a place", cay_v1_place_parse(place, &how.from));
-    struct cay_stream *s = cay_v1_follow(l->f.core, &l->ex, fcntl(l->fd, F_DUPFD_CLOEXEC, 3), &how);
+        CHECK("a place", cay_api_place_parse(place, &how.from));
+    struct cay_stream *s =
+        cay_api_follow(l->f.core, &l->ex, fcntl(l->fd, F_DUPFD_CLOEXEC, 3), &how);
     enum cay_pull got = s->ops->pull(s, out, 1 << 20);
     s->ops->close(s);
     cay_buf_addc(out, 0);

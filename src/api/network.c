@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1: what a sandbox may reach, in each of the forms that clients know, and told in the form
- * in which it came:
+/* In each of the forms that clients know, and told in the form in which it came:
  *
  *     networkAccess     true or false
  *     networkPolicy     "allow-all", "deny-all", or an object with lists and headers
  *     networkAllowlist  or networkDenylist
  *
  * What a rule may say core knows. */
-#include "api/v1/v1.h"
+#include "api/network.h"
+#include "api/body.h"
 #include "model/limits.h"
 #include <string.h>
 
@@ -27,7 +27,7 @@ static const struct cay_field subnet_fields[] = {
     CAY_FIELD_END,
 };
 
-const struct cay_field cay_v1_policy_fields[] = {
+const struct cay_field cay_api_policy_fields[] = {
     CAY_FIELD_STR(BODY, mode, "mode", .choices = modes),
     CAY_FIELD_ANY(BODY, allow, "allow", .type = "[string]|{[any]}"),
     CAY_FIELD_ANY(BODY, deny, "deny", .type = "[string]"),
@@ -106,11 +106,11 @@ static int decode_rules(struct cay_arena *a, const struct cay_json *rules, const
         const struct cay_json *all = cay_json_get(rule, "transform");
         if (rule->kind != CAY_JSON_OBJECT || rule->count != 1 || !all ||
             all->kind != CAY_JSON_ARRAY)
-            return cay_v1_refuse(rules, at, err);
+            return cay_api_refuse(rules, at, err);
         for (const struct cay_json *one = all->first; one && r == 0; one = one->next) {
             const struct cay_json *headers = cay_json_get(one, "headers");
             if (one->kind != CAY_JSON_OBJECT || one->count != 1 || !headers)
-                return cay_v1_refuse(rules, at, err);
+                return cay_api_refuse(rules, at, err);
             r = decode_headers(a, rules->key, headers, out, err);
         }
     }
@@ -167,7 +167,7 @@ static int decode_object(struct cay_arena *a, const struct cay_json *v, struct c
                          struct cay_error *err)
 {
     struct policy_body body = {0};
-    int r = cay_fields_decode(a, cay_v1_policy_fields, v, &body, err);
+    int r = cay_fields_decode(a, cay_api_policy_fields, v, &body, err);
     if (r < 0)
         return cay_fail_inside(err, "networkPolicy");
     out->mode = body.observe ? CAY_NETWORK_OBSERVE : CAY_NETWORK_LISTED;
@@ -195,7 +195,7 @@ static int decode_policy(struct cay_arena *a, const struct cay_json *v, struct c
     return 0;
 }
 
-static int decode_both(struct cay_arena *a, const struct cay_v1_network *asked,
+static int decode_both(struct cay_arena *a, const struct cay_api_network *asked,
                        struct cay_network *out, struct cay_error *err)
 {
     *out = (struct cay_network){.form = CAY_NETWORK_LISTS,
@@ -208,8 +208,8 @@ static int decode_both(struct cay_arena *a, const struct cay_v1_network *asked,
     return r < 0 ? r : decode_list(a, asked->denylist, "networkDenylist", &out->deny, err);
 }
 
-int cay_v1_decode_network(struct cay_arena *a, const struct cay_v1_network *asked,
-                          struct cay_network *out, bool *given_out, struct cay_error *err)
+int cay_api_decode_network(struct cay_arena *a, const struct cay_api_network *asked,
+                           struct cay_network *out, bool *given_out, struct cay_error *err)
 {
     bool lists = asked->allowlist || asked->denylist;
     struct cay_network n = {.form = CAY_NETWORK_ACCESS, .generation = 1};
@@ -272,7 +272,7 @@ static void shape_headers(struct cay_json_writer *w, const struct cay_pairs *all
     cay_jw_object_end(w);
 }
 
-void cay_v1_shape_policy(struct cay_json_writer *w, const char *key, const struct cay_network *n)
+void cay_api_shape_policy(struct cay_json_writer *w, const char *key, const struct cay_network *n)
 {
     bool subnets = n->subnets_allow.count > 0 || n->subnets_deny.count > 0;
     bool plain = n->mode == CAY_NETWORK_OPEN || n->mode == CAY_NETWORK_OFF;
@@ -297,8 +297,8 @@ void cay_v1_shape_policy(struct cay_json_writer *w, const char *key, const struc
     cay_jw_object_end(w);
 }
 
-void cay_v1_shape_lists(struct cay_json_writer *w, const char *allow, const char *deny,
-                        const struct cay_network *n)
+void cay_api_shape_lists(struct cay_json_writer *w, const char *allow, const char *deny,
+                         const struct cay_network *n)
 {
     bool lists = n->form == CAY_NETWORK_LISTS, allows = n->mode == CAY_NETWORK_LISTED;
     if (lists && allows)
@@ -311,9 +311,9 @@ void cay_v1_shape_lists(struct cay_json_writer *w, const char *allow, const char
         cay_jw_null(w, deny);
 }
 
-void cay_v1_shape_network(struct cay_json_writer *w, const struct cay_network *n)
+void cay_api_shape_network(struct cay_json_writer *w, const struct cay_network *n)
 {
     cay_jw_bool(w, "networkAccess", cay_network_leads_out(n));
-    cay_v1_shape_policy(w, "networkPolicy", n);
-    cay_v1_shape_lists(w, "networkAllowlist", "networkDenylist", n);
+    cay_api_shape_policy(w, "networkPolicy", n);
+    cay_api_shape_lists(w, "networkAllowlist", "networkDenylist", n);
 }

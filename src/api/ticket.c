@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a ticket: the loop watches its pipe, a worker answers when it is over. */
-#include "core/ticket.h"
-#include "api/v1/v1.h"
+#include "api/ticket.h"
 #include <stdlib.h>
 
 struct wait {
     struct cay_stream base;
     struct cay_ticket *ticket;
-    struct cay_v1_waiting *to; /* the request's */
+    struct cay_api_waiting *to; /* the request's */
 };
 
 static enum cay_pull pull(struct cay_stream *s, struct cay_buf *out, size_t room)
@@ -28,11 +27,12 @@ static void close_wait(struct cay_stream *s)
 
 static const struct cay_stream_ops ops = {.pull = pull, .close = close_wait};
 
-int cay_v1_wait(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *ticket,
-                const struct cay_sandbox *sb, struct cay_v1_waiting how,
-                int (*answer)(struct cay_req *req, struct cay_resp *resp, struct cay_error *err))
+int cay_api_wait_ticket(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *ticket,
+                        const struct cay_sandbox *sb, struct cay_api_waiting how,
+                        int (*answer)(struct cay_req *req, struct cay_resp *resp,
+                                      struct cay_error *err))
 {
-    struct cay_v1_waiting *to = cay_arena_alloc(req->arena, sizeof *to);
+    struct cay_api_waiting *to = cay_arena_alloc(req->arena, sizeof *to);
     struct wait *w = calloc(1, sizeof *w);
     if (!w)
         abort();
@@ -46,9 +46,9 @@ int cay_v1_wait(struct cay_req *req, struct cay_resp *resp, struct cay_ticket *t
     return cay_resp_defer(resp, &w->base, answer);
 }
 
-int cay_v1_waited(struct cay_req *req, struct cay_sandbox *out, struct cay_error *err)
+int cay_api_waited(struct cay_req *req, struct cay_sandbox *out, struct cay_error *err)
 {
-    const struct cay_v1_waiting *w = req->data;
+    const struct cay_api_waiting *w = req->data;
     if (w->verdict == 0)
         return cay_core_get(req->core, req->owner, w->id, req->arena, out, err);
     *err = w->err;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1: is all well, and if not, what to do about it. */
-#include "api/v1/v1.h"
+#include "api/health.h"
+#include "core/service.h"
 
 static void shape_problems(struct cay_json_writer *w, const struct cay_core_health *h)
 {
@@ -55,7 +55,7 @@ static void shape_details(struct cay_json_writer *w, const struct cay_core_healt
     cay_jw_object_end(w);
 }
 
-int cay_v1_health(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_api_health(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_core_health h;
     (void)err;
@@ -72,11 +72,3 @@ int cay_v1_health(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         cay_resp_header(resp, "Retry-After", "1");
     return 0;
 }
-
-const struct cay_route cay_v1_health_routes[] = {
-    {"GET", "/api/v1/health", CAY_SCOPE_NONE, cay_v1_health, CAY_BODY_AUTO,
-     CAY_DOC("Is all well? Details only with a token", "Health; 503 Health",
-             .topic = "About this server"),
-     .unlimited = true},
-    {0},
-};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /api/v1: an execution over WebSocket, terminals above all.
- *
- * Frames of bytes are output one way and input the other. Frames of text are JSON, told apart by
+/* Frames of bytes are output one way and input the other. Frames of text are JSON, told apart by
  * `type`: start, output, gap, exit, error, pong from us; resize, signal, eof, ping to us. What a
  * viewer sees comes from the log: it may come late, go and come again, and be one of many. */
-#include "api/v1/v1.h"
+#include "api/attach.h"
+#include "api/body.h"
+#include "api/stream.h"
 #include "http/websocket.h"
 #include "model/limits.h"
 #include <string.h>
@@ -60,7 +60,7 @@ static int act(struct attach *at, const struct message *m, struct cay_arena *a, 
     if (strcmp(m->type, "signal") == 0) {
         struct cay_execution ignored;
         int sig;
-        int r = cay_v1_decode_signal(m->signal, &sig, err);
+        int r = cay_api_decode_signal(m->signal, &sig, err);
         return r < 0 ? r
                      : cay_core_kill(at->core, &owner, at->sandbox_id, at->exec_id, sig, a,
                                      &ignored, err);
@@ -105,7 +105,7 @@ static const struct cay_socket_ops ops = {.text = hear, .unwanted = unwanted, .c
 
 /* The WebSocket's answer to the request, once the execution is there. */
 static int answer(struct cay_req *req, struct cay_resp *resp, const struct cay_execution *ex,
-                  int *log_fd, const struct cay_v1_follow *how, bool read_only)
+                  int *log_fd, const struct cay_api_follow *how, bool read_only)
 {
     struct cay_input_ends ends = {-1, -1};
     struct attach *at = calloc(1, sizeof *at);
@@ -123,7 +123,7 @@ static int answer(struct cay_req *req, struct cay_resp *resp, const struct cay_e
     struct cay_socket socket = {
         .ops = &ops,
         .ctx = at,
-        .stream = cay_v1_follow(req->core, ex, cay_take_fd(log_fd), how),
+        .stream = cay_api_follow(req->core, ex, cay_take_fd(log_fd), how),
         .sink_fd = ends.sink_fd,
         .end_fd = ends.end_fd,
     };
@@ -147,33 +147,33 @@ struct attach_query {
     bool read_only;
 };
 
-const struct cay_field cay_v1_attach_fields[] = {
+const struct cay_field cay_api_attach_fields[] = {
     CAY_FIELD_STR(struct attach_query, offset, "offset", .max_len = 64),
     CAY_FIELD_INT(struct attach_query, skip, "skip", .min = 0, .max = 1e15),
     CAY_FIELD_BOOL(struct attach_query, read_only, "readOnly"),
     CAY_FIELD_END,
 };
 
-int cay_v1_attach(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_api_attach(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_v1_follow how = {.form = CAY_V1_SOCKET, .follow = true};
+    struct cay_api_follow how = {.form = CAY_API_SOCKET, .follow = true};
     struct attach_query q = {0};
     CAY_AUTO_FD int fd = -1;
     struct cay_execution ex;
     int r = cay_req_check_socket(req, resp, err);
     if (r == 0)
-        r = cay_req_decode_query(req, cay_v1_attach_fields, &q, err);
+        r = cay_req_decode_query(req, cay_api_attach_fields, &q, err);
     if (r == 0)
         r = cay_core_execution(req->core, req->owner, cay_req_param(req, "id"),
                                cay_req_param(req, "eid"), req->arena, &ex, &fd, err);
     if (r < 0)
         return r;
-    if (q.offset && !cay_v1_place_parse(q.offset, &how.from))
+    if (q.offset && !cay_api_place_parse(q.offset, &how.from))
         return cay_fail_field(err, "offset", "offset must be one that was told");
     if (!q.offset)
         how.from.offset = replay_from(fd);
     how.from.skip = (uint64_t)q.skip;
-    r = cay_v1_check_place(fd, &how.from, err);
+    r = cay_api_check_place(fd, &how.from, err);
     return r < 0 ? r : answer(req, resp, &ex, &fd, &how, q.read_only);
 }
 
@@ -182,7 +182,7 @@ struct terminal_query {
     const char *command, *user, *cwd;
 };
 
-const struct cay_field cay_v1_terminal_fields[] = {
+const struct cay_field cay_api_terminal_fields[] = {
     CAY_FIELD_INT(struct terminal_query, cols, "cols", .min = 1, .max = CAY_MAX_WINDOW),
     CAY_FIELD_INT(struct terminal_query, rows, "rows", .min = 1, .max = CAY_MAX_WINDOW),
     CAY_FIELD_STR(struct terminal_query, command, "command"),
@@ -192,16 +192,16 @@ const struct cay_field cay_v1_terminal_fields[] = {
 };
 
 /* A login shell, bash where there is one, unless something else is asked for. */
-int cay_v1_terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+int cay_api_terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     static const char login[] = "command -v bash >/dev/null && exec bash -l; exec sh -l";
-    struct cay_v1_follow how = {.form = CAY_V1_SOCKET, .follow = true};
+    struct cay_api_follow how = {.form = CAY_API_SOCKET, .follow = true};
     struct terminal_query q = {.cols = CAY_DEFAULT_COLS, .rows = CAY_DEFAULT_ROWS};
     CAY_AUTO_FD int fd = -1;
     struct cay_execution ex;
     int r = cay_req_check_socket(req, resp, err);
     if (r == 0)
-        r = cay_req_decode_query(req, cay_v1_terminal_fields, &q, err);
+        r = cay_req_decode_query(req, cay_api_terminal_fields, &q, err);
     if (r < 0)
         return r;
     const char *argv[] = {"/bin/sh", "-c", q.command ? q.command : login};
@@ -216,13 +216,3 @@ int cay_v1_terminal(struct cay_req *req, struct cay_resp *resp, struct cay_error
         req->object = cay_arena_strdup(req->arena, ex.id);
     return r < 0 ? r : answer(req, resp, &ex, &fd, &how, false);
 }
-
-const struct cay_route cay_v1_attach_routes[] = {
-    {"GET", "/api/v1/sandbox/{id}/exec/{eid}/attach", CAY_SCOPE_EXEC, cay_v1_attach, CAY_BODY_AUTO,
-     CAY_DOC("Its output and input, over a WebSocket", "101", .topic = "Executions",
-             .query = cay_v1_attach_fields, .ask = "readOnly=true")},
-    {"GET", "/api/v1/sandbox/{id}/terminal", CAY_SCOPE_EXEC, cay_v1_terminal, CAY_BODY_AUTO,
-     CAY_DOC("A login shell, over a WebSocket", "101", .query = cay_v1_terminal_fields,
-             .ask = "cols=120&rows=40")},
-    {0},
-};

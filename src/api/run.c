@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/run.h"
+#include "api/stream.h"
+#include "api/wait.h"
+
+struct call { /* what the second half must know */
+    struct cay_execution ex;
+    struct cay_api_run how;
+};
+
+static int answer_running(struct cay_resp *resp, const struct call *call,
+                          const struct cay_execution *ex)
+{
+    call->how.running(cay_resp_json(resp, 202), ex);
+    return 0;
+}
+
+static int answer_ended(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    const struct call *call = req->data;
+    CAY_AUTO_FD int fd = -1;
+    struct cay_execution ex;
+    int r = cay_core_execution(req->core, req->owner, call->ex.sandbox_id, call->ex.id, req->arena,
+                               &ex, &fd, err);
+    if (r < 0)
+        return r;
+    if (ex.status == CAY_EXEC_RUNNING) /* we are going, it is not */
+        return answer_running(resp, call, &ex);
+    if (ex.status == CAY_EXEC_LOST)
+        return cay_fail_as(err, CAY_ERR_CONFLICT, "EXEC_LOST",
+                           "the sandbox ended before %s did; what it wrote is kept", ex.id);
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    call->how.ended(w, &ex, fd, call->how.limit);
+    cay_jw_object_end(w);
+    return 0;
+}
+
+int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
+                const struct cay_exec_spec *spec, const struct cay_api_run *how,
+                struct cay_error *err)
+{
+    struct call *call = cay_arena_alloc(req->arena, sizeof *call);
+    CAY_AUTO_FD int fd = -1;
+    int r = cay_core_exec(req->core, req->owner, id, spec, req->arena, &call->ex, &fd, err);
+    if (r < 0)
+        return r;
+    call->how = *how;
+    req->object = call->ex.id;
+    if (how->detach)
+        return answer_running(resp, call, &call->ex);
+    struct cay_api_follow follow = {.form = cay_api_form_of(req), .follow = true};
+    if (follow.form != CAY_API_TEXT)
+        return cay_api_answer_stream(
+            resp, &call->ex, follow.form,
+            cay_api_follow(req->core, &call->ex, cay_take_fd(&fd), &follow));
+    req->data = call;
+    return cay_resp_defer(resp, cay_api_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_ended);
+}
+
+bool cay_api_shape_output(struct cay_json_writer *w, const char *key, int log_fd,
+                          enum cay_record_kind only, size_t limit)
+{
+    CAY_AUTO_BUF struct cay_buf text = {0};
+    bool cut = cay_api_collect(log_fd, 0, 0, only, limit, &text);
+    cay_jw_strn(w, key, text.data ? text.data : "", text.len);
+    return cut;
+}
