@@ -38,6 +38,10 @@ const char *const cay_crash_points[] = {
     "snapshot-row-written",
     "snapshot-provider-done",
     "snapshot-row-ready",
+    "version-due",
+    "version-objects",
+    "version-index",
+    "version-journal",
     NULL,
 };
 

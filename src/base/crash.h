@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the fault tests may pull the plug: the boundaries between two steps of create and delete.
+/* Where the fault tests may pull the plug: the boundaries between two steps of create, delete
+ * and the like.
  *
  * CAY_CRASH_AT=NAME in the environment of `cay serve` kills the supervisor, and with it engine and
  * server, the moment one of them passes that point. `cay serve --crash-points` lists the names. */

@@ -118,11 +118,13 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
     if (r == 0)
         r = cay_network_begin(core, cfg, err);
     if (r == 0)
-        r = cay_path_open_dir(cfg->data_fd, "history", 0700, &core->historian.dir_fd, err);
+        r = cay_historian_open(&core->historian, cfg->data_fd, err);
     if (r == 0)
         r = cay_images_open(core, cfg, err);
     if (r == 0)
         r = cay_core_keep(core, err);
+    if (r == 0)
+        r = cay_history_resume(core, err);
     if (r < 0) {
         cay_core_close(core);
         return r;

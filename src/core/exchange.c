@@ -93,6 +93,14 @@ int cay_exchange_send(struct cay_exchange *x, struct cay_error *err)
     return r;
 }
 
+int cay_exchange_until(struct cay_exchange *x, bool (*done)(void *arg), struct cay_error *err)
+{
+    int r = 0;
+    while (r == 0 && !x->ended && !(x->sent == x->in.len && done(x->arg)))
+        r = turn(x, err);
+    return r;
+}
+
 int cay_exchange_finish(struct cay_exchange *x, struct cay_error *err)
 {
     int r = cay_exchange_send(x, err);

@@ -23,6 +23,8 @@ int cay_exchange_begin(struct cay_core *core, const struct cay_sandbox *sb, stru
                        int64_t ms, struct cay_error *err);
 /* Sends what is in `in`; returns when all of it went, or nobody takes it any more. */
 int cay_exchange_send(struct cay_exchange *x, struct cay_error *err);
+/* Sends what is in `in`, and goes on until `done` says so of arg, or the other side ends. */
+int cay_exchange_until(struct cay_exchange *x, bool (*done)(void *arg), struct cay_error *err);
 /* Sends the rest, and waits for the end. 0 also when the reply is bad: see the reply. */
 int cay_exchange_finish(struct cay_exchange *x, struct cay_error *err);
 void cay_exchange_done(struct cay_exchange *x);

@@ -140,14 +140,15 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
     r = cay_running_add(core, &sb, exec_id, err);
     if (r < 0)
         return r;
+    struct cay_tracked *due = cay_history_expect(core, &sb, exec_id, spec);
     r = begin(core, &sb, exec_id, spec, a, fd_out, err);
+    cay_history_began(core, due, r == 0);
     if (r < 0) {
         cay_running_drop(core, &sb, exec_id);
         return r;
     }
     cay_str_copy(ex.id, sizeof ex.id, exec_id);
     cay_str_copy(ex.sandbox_id, sizeof ex.sandbox_id, sb.id);
-    cay_history_expect(core, &sb, exec_id, spec);
     *out = ex;
     return 0;
 }

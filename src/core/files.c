@@ -68,7 +68,8 @@ static int check_filters(const struct cay_strs *list, const char *field, struct 
 static bool takes_data(enum cay_file_op op)
 {
     return op == CAY_FILE_WRITE || op == CAY_FILE_APPEND || op == CAY_FILE_FORM ||
-           op == CAY_FILE_UNPACK || op == CAY_FILE_PUT || op == CAY_FILE_FETCH;
+           op == CAY_FILE_UNPACK || op == CAY_FILE_PUT || op == CAY_FILE_SCAN ||
+           op == CAY_FILE_FETCH;
 }
 
 static bool gives_data(enum cay_file_op op)
@@ -116,7 +117,7 @@ static int check(struct cay_file_request *rq, const struct cay_sandbox *sb, stru
         rq->user = sb->spec.user;
     if (!rq->cwd)
         rq->cwd = sb->spec.workdir;
-    if (!takes_data(rq->op) || rq->op == CAY_FILE_FETCH)
+    if (!takes_data(rq->op) || gives_data(rq->op)) /* paths: the others write */
         return 0;
     rq->limit_bytes = sb->spec.disk_bytes;
     if (rq->op == CAY_FILE_WRITE || rq->op == CAY_FILE_APPEND)
@@ -187,7 +188,7 @@ int cay_core_file_in(struct cay_core *core, const struct cay_sandbox *sb,
         return r;
     bool lasts = takes_data(rq->op) || gives_data(rq->op);
     if (lasts) /* fewer, longer turns for both sides; where it is refused they are as usual */
-        (void)fcntl(takes_data(rq->op) ? ours.in_fd : ours.out_fd, F_SETPIPE_SZ,
+        (void)fcntl(gives_data(rq->op) ? ours.out_fd : ours.in_fd, F_SETPIPE_SZ,
                     CAY_FILE_PIPE_BYTES);
     r = cay_provider_file(core->provider, sb->id, rq, &theirs,
                           lasts ? CAY_FILE_DATA_MS : CAY_FILE_CALL_MS, err);

@@ -6,17 +6,15 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* An opened history of the caller's, held. */
+/* The caller's, at whose history it is his turn. */
 struct open {
     struct cay_sandbox sb;
-    struct cay_hold hold;
-    struct cay_history *h;
+    struct cay_history_turn turn;
 };
 
 static void open_done(struct open *o)
 {
-    cay_history_close(o->h);
-    cay_hold_end(&o->hold);
+    cay_history_turn_end(&o->turn);
 }
 #define AUTO_OPEN CAY_CLEANUP(open_done)
 
@@ -24,8 +22,8 @@ static void open_done(struct open *o)
 
 static int open_held(struct cay_core *core, struct open *o, struct cay_error *err)
 {
-    int r = cay_history_hold(core, o->sb.id, &o->hold, err);
-    return r < 0 ? r : cay_history_open(core->historian.dir_fd, o->sb.id, false, &o->h, err);
+    cay_history_await(core, o->sb.id);
+    return cay_history_turn_begin(core, o->sb.id, false, &o->turn, err);
 }
 
 static int open_it(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -40,7 +38,7 @@ int cay_core_history(struct cay_core *core, const struct cay_account *owner, con
 {
     AUTO_OPEN struct open o = {0};
     int r = open_it(core, owner, id, a, &o, err);
-    return r < 0 ? r : cay_history_list(o.h, a, out, err);
+    return r < 0 ? r : cay_history_list(o.turn.h, a, out, err);
 }
 
 int cay_core_diff(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -49,7 +47,7 @@ int cay_core_diff(struct cay_core *core, const struct cay_account *owner, const 
 {
     AUTO_OPEN struct open o = {0};
     int r = open_it(core, owner, id, a, &o, err);
-    return r < 0 ? r : cay_history_diff(o.h, ask, tell, arg, err);
+    return r < 0 ? r : cay_history_diff(o.turn.h, ask, tell, arg, err);
 }
 
 int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -63,7 +61,7 @@ int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, cons
     fd = openat(core->historian.dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a file for the history");
-    r = cay_history_bundle(o.h, fd, err);
+    r = cay_history_bundle(o.turn.h, fd, err);
     if (r == 0)
         *fd_out = cay_take_fd(&fd);
     return r;
@@ -98,13 +96,13 @@ static int put_back(struct cay_core *core, struct open *o, const struct cay_back
     struct cay_file_request rq = {
         .op = CAY_FILE_PUT, .path = ".", .cwd = CAY_DEFAULT_WORKDIR, .size = CAY_FILE_UNKNOWN};
     CAY_AUTO_EXCHANGE struct cay_exchange x = {.rq = &rq};
-    int r =
-        cay_history_back(o->h, back->id, back->id_field, back->path, count_step, &rq.count, err);
+    int r = cay_history_back(o->turn.h, back->id, back->id_field, back->path, count_step, &rq.count,
+                             err);
     if (r < 0 || rq.count == 0)
         return r;
     r = cay_exchange_begin(core, &o->sb, &x, CAY_HISTORY_MS, err);
     if (r == 0)
-        r = cay_history_back(o->h, back->id, back->id_field, back->path, send_step, &x, err);
+        r = cay_history_back(o->turn.h, back->id, back->id_field, back->path, send_step, &x, err);
     if (r == 0)
         r = cay_exchange_finish(&x, err);
     return r < 0 ? r : cay_core_file_verdict(&rq, x.has_reply ? &x.reply : NULL, err);
@@ -121,14 +119,18 @@ static int go_back(struct cay_core *core, struct open *o, const struct cay_back 
     struct cay_history_note after = {.id = CAY_HISTORY_NO_ID,
                                      .message = cay_arena_printf(a, "Rollback to %s", back->id),
                                      .always = true};
-    int r = cay_history_commit_now(core, &o->sb, o->h, &before, &made, commit, err);
+    int r = cay_history_commit_now(&o->turn, &o->sb, &before, &made, commit, err);
     if (r == 0)
         r = put_back(core, o, back, err);
+    if (r == 0 && cay_history_is_of_files(&o->sb)) {
+        o->turn.half_done = true; /* until there is a version of it */
+        r = cay_history_went_back(o->turn.h, back->id, back->id_field, back->path, err);
+    }
     if (r == 0)
-        r = cay_history_commit_now(core, &o->sb, o->h, &after, &made, commit, err);
+        r = cay_history_commit_now(&o->turn, &o->sb, &after, &made, commit, err);
     struct cay_versions all;
     if (r == 0)
-        r = cay_history_list(o->h, a, &all, err);
+        r = cay_history_list(o->turn.h, a, &all, err);
     if (r == 0)
         *out = all.at[0];
     return r;
@@ -151,7 +153,7 @@ int cay_history_check(struct cay_core *core, const char *sandbox_id, const char 
     AUTO_OPEN struct open o = {0};
     cay_str_copy(o.sb.id, sizeof o.sb.id, sandbox_id);
     int r = open_held(core, &o, err);
-    return r < 0 ? r : cay_history_has(o.h, version, AT_FIELD, err);
+    return r < 0 ? r : cay_history_has(o.turn.h, version, AT_FIELD, err);
 }
 
 int cay_core_rollback(struct cay_core *core, const struct cay_account *owner, const char *id,

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 
@@ -23,14 +24,15 @@ static bool has_ended(struct cay_core *core, struct cay_wait *w)
     return r < 0 || cay_core_lost(core, w->sandbox_id, w->exec_id);
 }
 
-/* Under the lock: takes those that ended out of the list; wd -1 looks at all. */
-static struct cay_wait *take_ended(struct cay_core *core, int wd)
+/* Under the lock: takes those that ended out of the list; of one watch, or one sandbox, or all. */
+static struct cay_wait *take_ended(struct cay_core *core, int wd, const char *sandbox_id)
 {
     struct cay_waiter *all = &core->waiter;
     struct cay_wait *ended = NULL;
     for (struct cay_wait **at = &all->first; *at;) {
         struct cay_wait *w = *at;
-        if ((wd >= 0 && w->wd != wd) || !has_ended(core, w)) {
+        if ((wd >= 0 && w->wd != wd) || (sandbox_id && strcmp(w->sandbox_id, sandbox_id) != 0) ||
+            !has_ended(core, w)) {
             at = &w->next;
             continue;
         }
@@ -43,16 +45,26 @@ static struct cay_wait *take_ended(struct cay_core *core, int wd)
     return ended;
 }
 
-static void look(struct cay_core *core, int wd)
+static void look_at(struct cay_core *core, int wd, const char *sandbox_id)
 {
     pthread_mutex_lock(&core->waiter.lock);
-    struct cay_wait *w = take_ended(core, wd);
+    struct cay_wait *w = take_ended(core, wd, sandbox_id);
     pthread_mutex_unlock(&core->waiter.lock);
     while (w) {
         struct cay_wait *next = w->next;
         w->ended(core, w);
         w = next;
     }
+}
+
+static void look(struct cay_core *core, int wd)
+{
+    look_at(core, wd, NULL);
+}
+
+void cay_wait_look(struct cay_core *core, const char *sandbox_id)
+{
+    look_at(core, -1, sandbox_id);
 }
 
 static void read_news(struct cay_core *core)

@@ -34,3 +34,5 @@ void cay_waiter_done(struct cay_waiter *w);                         /* nobody is
 /* Until the log of w's execution has its exit record, or none will come. Takes the descriptor; w is
  * the caller's, with ids and `ended` set, and stays where it is. */
 void cay_wait_for(struct cay_core *core, struct cay_wait *w, int log_fd);
+/* Whoever has ended in a sandbox by now is known to have on return. */
+void cay_wait_look(struct cay_core *core, const char *sandbox_id);

@@ -34,7 +34,7 @@ enum cay_file_op {
     CAY_FILE_PROCESSES, /* who runs */
     CAY_FILE_SIGNAL,    /* to one of them */
     CAY_FILE_PUT,       /* files of an execution, or of another time, from stdin */
-    CAY_FILE_SCAN,      /* every file below, and what tells its versions apart */
+    CAY_FILE_SCAN,      /* every file below, and what tells its versions apart; then as FETCH */
     CAY_FILE_FETCH,     /* the contents of those that stdin names */
     CAY_FILE_OPS
 };
@@ -183,8 +183,9 @@ struct cay_file_seen {
     uint32_t mode, path_len, whole, reserved;
 };
 
-/* FETCH takes for each file uint32_t and so many bytes of path; gives this, then len bytes: those
- * of the file, or of where the link leads. code: no bytes. limit_bytes is of each file. */
+/* FETCH takes for each file uint32_t and so many bytes of path, until stdin ends; gives this, then
+ * len bytes: those of the file, or of where the link leads. code: no bytes. limit_bytes is of each
+ * file. */
 struct cay_file_fetched {
     struct cay_file_seen seen;
     uint64_t len;

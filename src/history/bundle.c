@@ -144,17 +144,13 @@ static int copy_entry(int from_fd, const char *name, bool is_dir, int to_fd)
     return n < 0 ? -1 : 0;
 }
 
-int cay_history_copy(int dir_fd, const char *from_id, const char *to_id, struct cay_error *err)
+int cay_history_copy(int dir_fd, const struct cay_history *from, const char *to_id,
+                     struct cay_error *err)
 {
-    struct cay_history *h = NULL;
-    int r = cay_history_open(dir_fd, from_id, false, &h, err); /* holds it still */
-    if (r < 0)
-        return r;
     CAY_AUTO_FD int to = -1;
-    r = cay_path_open_dir(dir_fd, to_id, 0700, &to, err);
-    if (r == 0 && each(h->fd, to, copy_entry) < 0)
+    int r = cay_path_open_dir(dir_fd, to_id, 0700, &to, err);
+    if (r == 0 && each(from->fd, to, copy_entry) < 0)
         r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot copy a history");
-    cay_history_close(h);
     if (r < 0)
         cay_history_remove(dir_fd, to_id);
     return r;

@@ -3,14 +3,19 @@
  *
  * The index remembers of each file what stat said when its content was taken. A file is stale when
  * that differs; and, as with git, when it could have been changed within the same tick of the clock
- * afterwards: then a time of 0 is remembered, and it is looked at again. */
+ * afterwards: then a time of 0 is remembered, and it is looked at again. What it remembers is
+ * worth a file's reading, no more, so it goes to the disk when much of it is new, and at the end.
+ */
+#include "base/crash.h"
 #include "history/inside.h"
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define BULK 64                  /* more new objects than this go into one pack */
+#define BULK 64                  /* more new files than this go into one pack */
 #define TICK_NS (20 * 1000000LL) /* coarser than any kernel's clock for files */
+
+#define UNWRITTEN 16 /* of what it remembers one part of so many may be lost in a crash */
 
 static uint32_t git_mode(uint32_t mode)
 {
@@ -68,79 +73,24 @@ static int read_rules(struct cay_history *h, struct cay_arena *a, struct cay_ign
     return 0;
 }
 
-/* Paths of the index that are nowhere among the files. */
-static void find_gone(struct cay_history *h, const struct cay_history_file *files, size_t count,
-                      struct cay_arena *a, struct cay_strs *out)
+/* Paths of the index that are nowhere among the files, which are in order. */
+static int remove_gone(struct cay_history *h, const struct cay_history_file *files, size_t count,
+                       struct cay_error *err)
 {
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_strs gone = {0};
     size_t at = 0;
     for (size_t i = 0, n = git_index_entrycount(h->index); i < n; i++) {
         const char *path = git_index_get_byindex(h->index, i)->path;
         while (at < count && strcmp(files[at].path, path) < 0)
             at++;
         if (at == count || strcmp(files[at].path, path) != 0 || files[at].left_out)
-            cay_strs_push(a, out, cay_arena_strdup(a, path));
+            cay_strs_push(&a, &gone, cay_arena_strdup(&a, path));
     }
-}
-
-/* Those that were there before are not in memory. */
-static void add_fresh(struct cay_history *h, const git_oid *id)
-{
-    if (!h->pending->exists(h->pending, id))
-        return;
-    if (h->fresh_count == h->fresh_cap) {
-        h->fresh_cap = h->fresh_cap ? 2 * h->fresh_cap : 256;
-        h->fresh = realloc(h->fresh, h->fresh_cap * sizeof *h->fresh);
-        if (!h->fresh)
-            abort();
-    }
-    h->fresh[h->fresh_count++] = *id;
-}
-
-struct pack {
-    git_odb_writepack *to;
-    git_indexer_progress progress;
-};
-
-static int on_piece(void *data, size_t len, void *arg)
-{
-    struct pack *p = arg;
-    return p->to->append(p->to, data, len, &p->progress);
-}
-
-/* What waits in memory goes to the disk as a pack of its own. */
-static int write_bulk(struct cay_history *h, struct cay_error *err)
-{
-    git_packbuilder *builder = NULL;
-    struct pack pack = {0};
-    if (!h->pending || h->fresh_count == 0)
-        return 0;
-    int r = git_packbuilder_new(&builder, h->repo);
-    for (size_t i = 0; r == 0 && i < h->fresh_count; i++)
-        r = git_packbuilder_insert(builder, &h->fresh[i], NULL);
-    if (r == 0)
-        r = git_odb_write_pack(&pack.to, h->odb, NULL, NULL);
-    if (r == 0)
-        r = git_packbuilder_foreach(builder, on_piece, &pack);
-    if (r == 0)
-        r = pack.to->commit(pack.to, &pack.progress);
-    if (pack.to)
-        pack.to->free(pack.to);
-    git_packbuilder_free(builder);
-    if (r == 0)
-        r = git_mempack_reset(h->pending);
-    h->fresh_count = 0;
-    h->pending_bytes = 0;
-    return r < 0 ? cay_history_fail(err, "a version cannot be written") : 0;
-}
-
-/* Objects of a large version wait in memory, so many bytes at a time, and go to the disk as packs.
- */
-static int begin_bulk(struct cay_history *h, struct cay_error *err)
-{
-    if (h->pending)
-        return 0;
-    if (git_mempack_new(&h->pending) < 0 || git_odb_add_backend(h->odb, h->pending, 99) < 0)
-        return cay_history_fail(err, "cannot prepare a version");
+    for (size_t i = gone.count; i > 0; i--)
+        if (git_index_remove(h->index, gone.at[i - 1], 0) < 0)
+            return cay_history_fail(err, "a file cannot be taken out of the index");
+    h->unwritten += gone.count;
     return 0;
 }
 
@@ -149,25 +99,37 @@ int cay_history_look(struct cay_history *h, struct cay_history_file *files, size
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_ignore rules = {0};
-    struct cay_strs gone = {0};
-    size_t stale = 0;
+    size_t stale = 0, known = 0, left_out = 0;
     int r = read_rules(h, &a, &rules, err);
     if (r < 0)
         return r;
     h->looked_at_ns = looked_at_ms * 1000000;
-    qsort(files, count, sizeof *files, by_path);
-    for (size_t i = 0; i < count; i++) {
-        struct cay_history_file *f = &files[i];
+    for (struct cay_history_file *f = files; f < files + count; f++) {
         const git_index_entry *e = git_index_get_bypath(h->index, f->path, 0);
         f->left_out = f->size > CAY_HISTORY_FILE_BYTES || (!e && cay_ignore_has(&rules, f->path));
         f->stale = !f->left_out && (!e || !is_same(e, f));
         stale += f->stale;
+        known += e && !f->left_out;
+        left_out += f->left_out;
     }
-    find_gone(h, files, count, &a, &gone);
-    for (size_t i = gone.count; i > 0; i--)
-        if (git_index_remove(h->index, gone.at[i - 1], 0) < 0)
-            return cay_history_fail(err, "a file cannot be taken out of the index");
-    return stale > BULK ? begin_bulk(h, err) : 0;
+    bool any_gone = known < git_index_entrycount(h->index);
+    if (any_gone || left_out > 0 || stale > BULK) /* else nobody minds the order */
+        qsort(files, count, sizeof *files, by_path);
+    if (any_gone)
+        r = remove_gone(h, files, count, err);
+    return r == 0 && stale > BULK ? cay_pack_begin(h->pack, err) : r;
+}
+
+/* Into the pack go those that are new, but for rules: those are wanted before it is whole. */
+static int keep_blob(struct cay_history *h, const struct cay_history_file *file, const void *data,
+                     size_t len, git_oid *out)
+{
+    if (!cay_pack_is_open(h->pack) || cay_history_is_rules(file->path))
+        return git_odb_write(out, h->odb, data, len, GIT_OBJECT_BLOB);
+    int r = git_odb_hash(out, data, len, GIT_OBJECT_BLOB);
+    if (r < 0 || git_odb_exists_ext(h->odb, out, GIT_ODB_LOOKUP_NO_REFRESH))
+        return r;
+    return cay_pack_add_blob(h->pack, out, data, len);
 }
 
 int cay_history_take(struct cay_history *h, const struct cay_history_file *file, const void *data,
@@ -185,14 +147,10 @@ int cay_history_take(struct cay_history *h, const struct cay_history_file *file,
         return cay_fail_as(err, CAY_ERR_TOO_LARGE, "HISTORY_TOO_LARGE",
                            "one version may take in at most %lld bytes",
                            (long long)CAY_HISTORY_COMMIT_BYTES);
-    if (git_blob_create_from_buffer(&e.id, h->repo, data, len) < 0 ||
-        git_index_add(h->index, &e) < 0)
+    if (keep_blob(h, file, data, len, &e.id) < 0 || git_index_add(h->index, &e) < 0)
         return cay_history_fail(err, "a file cannot be kept");
-    if (!h->pending)
-        return 0;
-    add_fresh(h, &e.id);
-    h->pending_bytes += len;
-    return h->pending_bytes > CAY_HISTORY_PACK_BYTES ? write_bulk(h, err) : 0;
+    h->unwritten++;
+    return 0;
 }
 
 /* ---- the end of it ---- */
@@ -204,13 +162,18 @@ struct changed {
 
 static void tell(struct changed *c, const char *path)
 {
+    if (c->v->files.count < CAY_HISTORY_TOLD)
+        cay_strs_push(c->a, &c->v->files, cay_history_quote(c->a, path, strlen(path)));
+    c->v->file_count++;
+}
+
+static void tell_brought(struct changed *c, const char *path)
+{
     const char *name = cay_history_quote(c->a, path, strlen(path));
     for (size_t i = 0; i < c->v->files.count; i++)
         if (strcmp(c->v->files.at[i], name) == 0)
             return;
-    if (c->v->files.count < CAY_HISTORY_TOLD)
-        cay_strs_push(c->a, &c->v->files, name);
-    c->v->file_count++;
+    tell(c, path);
 }
 
 static int on_file(const git_diff_delta *delta, float progress, void *arg)
@@ -263,32 +226,6 @@ static int make_commit(struct cay_history *h, const struct cay_history_note *not
     return r < 0 ? cay_history_fail(err, "a version cannot be made") : 0;
 }
 
-/* Trees that the old version has not. */
-static int add_trees(struct cay_history *h, const git_tree *old, const git_tree *tree,
-                     struct cay_error *err)
-{
-    int r = 0;
-    add_fresh(h, git_tree_id(tree));
-    for (size_t i = 0, n = git_tree_entrycount(tree); r == 0 && i < n; i++) {
-        const git_tree_entry *e = git_tree_entry_byindex(tree, i);
-        const git_tree_entry *was = old ? git_tree_entry_byname(old, git_tree_entry_name(e)) : NULL;
-        git_tree *sub = NULL, *old_sub = NULL;
-        if (git_tree_entry_type(e) != GIT_OBJECT_TREE ||
-            (was && git_oid_equal(git_tree_entry_id(was), git_tree_entry_id(e))))
-            continue;
-        if (git_tree_lookup(&sub, h->repo, git_tree_entry_id(e)) < 0)
-            r = cay_history_fail(err, "a version cannot be read");
-        if (r == 0 && was && git_tree_entry_type(was) == GIT_OBJECT_TREE &&
-            git_tree_lookup(&old_sub, h->repo, git_tree_entry_id(was)) < 0)
-            r = cay_history_fail(err, "a version cannot be read");
-        if (r == 0)
-            r = add_trees(h, old_sub, sub, err);
-        git_tree_free(sub);
-        git_tree_free(old_sub);
-    }
-    return r;
-}
-
 static bool tells(const struct cay_history *h, const git_oid *tree, const git_tree *old,
                   const struct cay_history_note *note)
 {
@@ -305,26 +242,26 @@ static int finish(struct cay_history *h, const struct cay_history_note *note, gi
     git_oid commit;
     int r = list_changes(h, old, tree, &changed, err);
     for (size_t i = 0; r == 0 && note->brought && i < note->brought->count; i++)
-        tell(&changed, note->brought->at[i]);
+        tell_brought(&changed, note->brought->at[i]);
     list_left_out(note, &a, &v);
     if (r == 0)
         r = make_commit(h, note, tree, &commit, err);
-    if (r == 0 && h->pending)
-        r = add_trees(h, old, tree, err);
-    if (r == 0 && h->pending)
-        add_fresh(h, &commit);
     if (r == 0)
-        r = write_bulk(h, err);
+        r = cay_pack_end(h->pack, err);
     if (r < 0)
         return r;
-    if (git_index_write(h->index) < 0)
-        return cay_history_fail(err, "the index cannot be written");
+    cay_crash_point("version-objects");
+    if (h->unwritten > git_index_entrycount(h->index) / UNWRITTEN)
+        r = cay_index_write(h, err);
+    if (r < 0)
+        return r;
     v.commit = git_oid_tostr(commit_out, CAY_COMMIT_SIZE, &commit);
+    cay_crash_point("version-index");
     r = cay_journal_add(h, &v, err);
+    cay_crash_point("version-journal");
     if (r == 0) {
         h->head = commit;
         h->has_head = true;
-        h->taken_bytes = 0;
     }
     return r;
 }
@@ -347,5 +284,8 @@ int cay_history_commit(struct cay_history *h, const struct cay_history_note *not
     }
     git_tree_free(old);
     git_tree_free(tree);
+    if (r == 0 && !*made)
+        r = cay_pack_end(h->pack, err); /* nothing is new: then there is nothing in it */
+    h->taken_bytes = 0;
     return r;
 }

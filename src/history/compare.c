@@ -122,12 +122,12 @@ static bool has_path(git_tree *tree, const char *path)
     return has;
 }
 
-int cay_history_back(struct cay_history *h, const char *id, const char *id_field, const char *path,
-                     cay_history_do step, void *arg, struct cay_error *err)
+/* From the newest version to this one; of one path alone unless that is NULL. */
+static int compare_with(struct cay_history *h, const char *id, const char *id_field,
+                        const char *path, git_diff **out, struct cay_error *err)
 {
     AUTO_TREE git_tree *to = NULL;
     AUTO_TREE git_tree *now = NULL;
-    AUTO_DIFF git_diff *diff = NULL;
     git_diff_options how = GIT_DIFF_OPTIONS_INIT;
     git_oid commit;
     char *only = (char *)(uintptr_t)path;
@@ -140,13 +140,21 @@ int cay_history_back(struct cay_history *h, const char *id, const char *id_field
         r = cay_history_tree(h, &commit, &to, err);
     if (r == 0)
         r = cay_history_tree(h, h->has_head ? &h->head : NULL, &now, err);
-    if (r == 0 && git_diff_tree_to_tree(&diff, h->repo, now, to, &how) < 0)
+    if (r == 0 && git_diff_tree_to_tree(out, h->repo, now, to, &how) < 0)
         r = cay_history_fail(err, "a version cannot be compared");
     if (r == 0 && path && !has_path(to, path)) {
         (void)cay_fail_as(err, CAY_ERR_NOT_FOUND, "NOT_FOUND", "that version has no such file");
         cay_str_copy(err->field, sizeof err->field, "path");
         return CAY_ERR_NOT_FOUND;
     }
+    return r;
+}
+
+int cay_history_back(struct cay_history *h, const char *id, const char *id_field, const char *path,
+                     cay_history_do step, void *arg, struct cay_error *err)
+{
+    AUTO_DIFF git_diff *diff = NULL;
+    int r = compare_with(h, id, id_field, path, &diff, err);
     size_t n = r == 0 ? git_diff_num_deltas(diff) : 0;
     /* What goes makes room first: a file may stand where a directory must be. */
     for (size_t i = 0; r == 0 && i < n; i++) {
@@ -158,6 +166,22 @@ int cay_history_back(struct cay_history *h, const char *id, const char *id_field
         const git_diff_delta *d = git_diff_get_delta(diff, i);
         if (d->status != GIT_DELTA_DELETED)
             r = put_back(h, &d->new_file, step, arg, err);
+    }
+    return r;
+}
+
+int cay_history_went_back(struct cay_history *h, const char *id, const char *id_field,
+                          const char *path, struct cay_error *err)
+{
+    AUTO_DIFF git_diff *diff = NULL;
+    int r = compare_with(h, id, id_field, path, &diff, err);
+    for (size_t i = 0, n = r == 0 ? git_diff_num_deltas(diff) : 0; r == 0 && i < n; i++) {
+        const git_diff_delta *d = git_diff_get_delta(diff, i);
+        const git_index_entry e = {
+            .path = d->new_file.path, .mode = d->new_file.mode, .id = d->new_file.id};
+        if ((d->status == GIT_DELTA_DELETED ? git_index_remove(h->index, d->old_file.path, 0)
+                                            : git_index_add(h->index, &e)) < 0)
+            r = cay_history_fail(err, "a version cannot be taken over");
     }
     return r;
 }

@@ -3,14 +3,12 @@
 #pragma once
 #include "base/library.h"
 #include <git2.h>
-#include <git2/sys/mempack.h>
 #include <git2/sys/odb_backend.h>
 #include <git2/sys/repository.h>
 
 #define CAY_GIT(name) CAY_LIBRARY_CALL(CAY_LIBGIT2, name)
 
 /* clang-format off */
-#define git_blob_create_from_buffer CAY_GIT(git_blob_create_from_buffer)
 #define git_blob_free CAY_GIT(git_blob_free)
 #define git_blob_lookup CAY_GIT(git_blob_lookup)
 #define git_blob_rawcontent CAY_GIT(git_blob_rawcontent)
@@ -33,25 +31,29 @@
 #define git_index_get_byindex CAY_GIT(git_index_get_byindex)
 #define git_index_get_bypath CAY_GIT(git_index_get_bypath)
 #define git_index_open CAY_GIT(git_index_open)
+#define git_index_read_tree CAY_GIT(git_index_read_tree)
 #define git_index_remove CAY_GIT(git_index_remove)
 #define git_index_write CAY_GIT(git_index_write)
 #define git_index_write_tree_to CAY_GIT(git_index_write_tree_to)
 #define git_libgit2_init CAY_GIT(git_libgit2_init)
 #define git_libgit2_opts CAY_GIT(git_libgit2_opts)
-#define git_mempack_new CAY_GIT(git_mempack_new)
-#define git_mempack_reset CAY_GIT(git_mempack_reset)
 #define git_odb_add_backend CAY_GIT(git_odb_add_backend)
+#define git_odb_backend_data_alloc CAY_GIT(git_odb_backend_data_alloc)
+#define git_odb_backend_data_free CAY_GIT(git_odb_backend_data_free)
 #define git_odb_backend_loose CAY_GIT(git_odb_backend_loose)
 #define git_odb_backend_pack CAY_GIT(git_odb_backend_pack)
+#define git_odb_exists_ext CAY_GIT(git_odb_exists_ext)
 #define git_odb_free CAY_GIT(git_odb_free)
+#define git_odb_hash CAY_GIT(git_odb_hash)
 #define git_odb_new CAY_GIT(git_odb_new)
-#define git_odb_write_pack CAY_GIT(git_odb_write_pack)
+#define git_odb_refresh CAY_GIT(git_odb_refresh)
+#define git_odb_write CAY_GIT(git_odb_write)
+#define git_oid_cmp CAY_GIT(git_oid_cmp)
 #define git_oid_equal CAY_GIT(git_oid_equal)
 #define git_oid_fromstr CAY_GIT(git_oid_fromstr)
 #define git_oid_tostr CAY_GIT(git_oid_tostr)
 #define git_packbuilder_foreach CAY_GIT(git_packbuilder_foreach)
 #define git_packbuilder_free CAY_GIT(git_packbuilder_free)
-#define git_packbuilder_insert CAY_GIT(git_packbuilder_insert)
 #define git_packbuilder_insert_walk CAY_GIT(git_packbuilder_insert_walk)
 #define git_packbuilder_new CAY_GIT(git_packbuilder_new)
 #define git_patch_free CAY_GIT(git_patch_free)
@@ -63,14 +65,8 @@
 #define git_revwalk_free CAY_GIT(git_revwalk_free)
 #define git_revwalk_new CAY_GIT(git_revwalk_new)
 #define git_revwalk_push CAY_GIT(git_revwalk_push)
-#define git_tree_entry_byindex CAY_GIT(git_tree_entry_byindex)
-#define git_tree_entry_byname CAY_GIT(git_tree_entry_byname)
 #define git_tree_entry_bypath CAY_GIT(git_tree_entry_bypath)
 #define git_tree_entry_free CAY_GIT(git_tree_entry_free)
-#define git_tree_entry_id CAY_GIT(git_tree_entry_id)
-#define git_tree_entry_name CAY_GIT(git_tree_entry_name)
-#define git_tree_entry_type CAY_GIT(git_tree_entry_type)
-#define git_tree_entrycount CAY_GIT(git_tree_entrycount)
 #define git_tree_free CAY_GIT(git_tree_free)
 #define git_tree_id CAY_GIT(git_tree_id)
 #define git_tree_lookup CAY_GIT(git_tree_lookup)

@@ -22,14 +22,18 @@ struct cay_history;
 /* With `make` it is begun if there is none; else CAY_ERR_NOT_FOUND, "NO_HISTORY". */
 int cay_history_open(int dir_fd, const char *sandbox_id, bool make, struct cay_history **out,
                      struct cay_error *err);
-void cay_history_close(struct cay_history *h);
+/* One at which something failed half way must not be taken for whole. */
+void cay_history_close(struct cay_history *h, bool whole);
 /* Gone already is no error. */
 void cay_history_remove(int dir_fd, const char *sandbox_id);
 /* Those of sandboxes that are gone, once nothing was written to them for so long. */
 void cay_history_sweep(int dir_fd, int64_t older_than_ms,
                        bool (*is_alive)(void *arg, const char *id), void *arg);
-/* Another sandbox's history from here on is this one's, too. */
-int cay_history_copy(int dir_fd, const char *from_id, const char *to_id, struct cay_error *err);
+/* This history from here on is another sandbox's, too. */
+int cay_history_copy(int dir_fd, const struct cay_history *from, const char *to_id,
+                     struct cay_error *err);
+/* How many files it has in memory as long as it is open. */
+size_t cay_history_files(const struct cay_history *h);
 
 /* For a backup, while it may be written to: the same history in another directory of the same file
  * system. There is none: that is no error. */
@@ -101,6 +105,9 @@ typedef int (*cay_history_do)(void *arg, const char *path, uint32_t mode, const 
                               size_t len, struct cay_error *err);
 int cay_history_back(struct cay_history *h, const char *id, const char *id_field, const char *path,
                      cay_history_do step, void *arg, struct cay_error *err);
+/* That was done, and the workspace is not looked at: the next version has it. */
+int cay_history_went_back(struct cay_history *h, const char *id, const char *id_field,
+                          const char *path, struct cay_error *err);
 
 /* All of it as a git bundle. */
 int cay_history_bundle(struct cay_history *h, int fd, struct cay_error *err);

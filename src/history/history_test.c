@@ -31,13 +31,13 @@ static void begin(struct trial *t)
 
 static void reopen(struct trial *t)
 {
-    cay_history_close(t->h);
+    cay_history_close(t->h, true);
     CHECK_EQ("open again", cay_history_open(t->dir_fd, BOX, false, &t->h, &t->err), 0);
 }
 
 static void end(struct trial *t)
 {
-    cay_history_close(t->h);
+    cay_history_close(t->h, true);
     cay_history_remove(t->dir_fd, BOX);
     struct stat st;
     CHECK("nothing is left", fstatat(t->dir_fd, BOX, &st, 0) < 0);
@@ -238,15 +238,45 @@ TEST(history_of_many_files_is_one_pack)
     struct step s = {""};
     CHECK_EQ("all is there", cay_history_back(t.h, id, "", NULL, on_step, &s, &t.err), 0);
     CHECK_STR("and as it is", s.text, "");
-    CHECK_EQ("copied", cay_history_copy(t.dir_fd, BOX, OTHER, &t.err), 0);
+    CHECK_EQ("copied", cay_history_copy(t.dir_fd, t.h, OTHER, &t.err), 0);
     end(&t);
     begin(&t);
     struct cay_history *other = NULL;
     CHECK_EQ("the other is there", cay_history_open(t.dir_fd, OTHER, false, &other, &t.err), 0);
     CHECK_EQ("and knows", cay_history_has(other, "exec_1", "id", &t.err), 0);
     CHECK_EQ("all of it", cay_history_back(other, "exec_1", "", NULL, on_step, &s, &t.err), 0);
-    cay_history_close(other);
+    cay_history_close(other, true);
     cay_history_remove(t.dir_fd, OTHER);
+    end(&t);
+}
+
+/* A server that was killed has not written what it remembered last. */
+TEST(history_survives_an_old_index)
+{
+    struct trial t;
+    struct put files[16];
+    char paths[COUNT(files)][8];
+    CAY_AUTO_BUF struct cay_buf diff = {0};
+    begin(&t);
+    for (size_t i = 0; i < COUNT(files); i++) {
+        (void)snprintf(paths[i], sizeof paths[i], "f%zu", i);
+        files[i] = (struct put){paths[i], "1", 0};
+    }
+    CHECK_EQ("all are new", commit(&t, "exec_1", files, COUNT(files)), COUNT(files));
+    files[3].text = "22";
+    CHECK_EQ("one is", commit(&t, "exec_2", files, COUNT(files)), 1);
+    CHECK_EQ("it waits", t.h->unwritten, 1);
+    cay_history_close(t.h, false);
+    CHECK_EQ("open again", cay_history_open(t.dir_fd, BOX, false, &t.h, &t.err), 0);
+    CHECK_EQ("nothing new, no version", commit(&t, "exec_x", files, COUNT(files)), -1);
+    cay_history_close(t.h, false);
+    CHECK_EQ("once more", cay_history_open(t.dir_fd, BOX, false, &t.h, &t.err), 0);
+    files[5].text = "333";
+    CHECK_EQ("what was not written, and what is new", commit(&t, "exec_3", files, COUNT(files)), 2);
+    struct cay_history_ask ask = {"exec_2", "exec_3", "from", "to"};
+    CHECK_EQ("diff", cay_history_diff(t.h, &ask, on_diff, &diff, &t.err), 0);
+    CHECK("only that",
+          strncmp(diff.data, "[f5]", 4) == 0 && !memchr(diff.data + 1, '[', diff.len - 1));
     end(&t);
 }
 

@@ -3,6 +3,7 @@
  *
  *   repo.c     opening, the journal
  *   commit.c   a new version
+ *   pack.c     a large one's objects
  *   ignore.c   what a .gitignore leaves out
  *   compare.c  diffs, the way back
  *   bundle.c   all of it as one file */
@@ -19,11 +20,9 @@ struct cay_history {
     git_repository *repo;
     git_odb *odb;
     git_index *index;
-    git_odb_backend *pending; /* objects that are not on the disk yet; NULL: they are */
-    git_oid *fresh;           /* those that wait there; malloc'ed */
-    size_t fresh_count, fresh_cap;
-    uint64_t pending_bytes;
-    uint64_t taken_bytes; /* since the last version */
+    struct cay_pack *pack; /* the objects' own */
+    size_t unwritten;      /* entries of the index that are not on the disk as they are now */
+    uint64_t taken_bytes;  /* since the last version */
     int64_t looked_at_ns;
     bool has_head;
     git_oid head; /* of the newest version */
@@ -32,6 +31,7 @@ struct cay_history {
 /* libgit2's own message becomes the cause. */
 int cay_history_fail(struct cay_error *err, const char *what);
 /* repo.c */
+int cay_index_write(struct cay_history *h, struct cay_error *err);
 int cay_journal_add(struct cay_history *h, const struct cay_version *v, struct cay_error *err);
 /* The commit that an id of the journal stands for. */
 int cay_history_find(struct cay_history *h, const char *id, const char *field, git_oid *out,
@@ -41,6 +41,15 @@ int cay_history_tree(struct cay_history *h, const git_oid *commit, git_tree **ou
                      struct cay_error *err);
 /* A path as it can be told: as it is, or in quotes as git would. */
 const char *cay_history_quote(struct cay_arena *a, const char *path, size_t len);
+
+/* pack.c: one is begun for a version that is large, and takes all its objects until it ends. */
+int cay_pack_new(struct cay_history *h); /* one more of its odb's; negative as libgit2 is */
+bool cay_pack_is_open(const struct cay_pack *p);
+int cay_pack_begin(struct cay_pack *p, struct cay_error *err); /* again: goes on */
+/* Its id is that of its bytes; negative as libgit2 is. */
+int cay_pack_add_blob(struct cay_pack *p, const git_oid *id, const void *data, size_t len);
+/* On the disk, and found there; nothing if none was begun. */
+int cay_pack_end(struct cay_pack *p, struct cay_error *err);
 
 /* ignore.c */
 struct cay_ignore_rule {

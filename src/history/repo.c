@@ -35,22 +35,37 @@ int cay_history_fail(struct cay_error *err, const char *what)
     return CAY_ERR_INTERNAL;
 }
 
-void cay_history_close(struct cay_history *h)
+int cay_index_write(struct cay_history *h, struct cay_error *err)
 {
+    if (git_index_write(h->index) < 0)
+        return cay_history_fail(err, "the index cannot be written");
+    h->unwritten = 0;
+    return 0;
+}
+
+void cay_history_close(struct cay_history *h, bool whole)
+{
+    struct cay_error ignored; /* then more is read again */
     if (!h)
         return;
+    if (whole && h->unwritten > 0)
+        (void)cay_index_write(h, &ignored);
     git_index_free(h->index);
     git_repository_free(h->repo);
     git_odb_free(h->odb);
-    free(h->fresh);
     cay_close_fd(&h->journal_fd);
     cay_close_fd(&h->fd);
     free(h);
 }
 
+size_t cay_history_files(const struct cay_history *h)
+{
+    return git_index_entrycount(h->index);
+}
+
 static void close_it(struct cay_history **h)
 {
-    cay_history_close(*h);
+    cay_history_close(*h, false);
 }
 
 /* Looks like a repository to git, for whoever is curious on the server's machine. */
@@ -85,6 +100,8 @@ static int open_objects(struct cay_history *h, struct cay_error *err)
         r = git_odb_backend_pack(&backend, path);
     if (r == 0)
         r = git_odb_add_backend(h->odb, backend, 2);
+    if (r == 0)
+        r = cay_pack_new(h);
     if (r == 0)
         r = git_repository_wrap_odb(&h->repo, h->odb);
     (void)snprintf(path, sizeof path, "%s/config", h->path);
@@ -133,6 +150,22 @@ static int find_head(struct cay_history *h, struct cay_error *err)
     return r;
 }
 
+/* An index that is older than the newest version gets what that has, and keeps what it knows. */
+static int mend_index(struct cay_history *h, struct cay_error *err)
+{
+    git_tree *tree = NULL;
+    git_oid id;
+    if (!h->has_head)
+        return 0;
+    int r = cay_history_tree(h, &h->head, &tree, err);
+    if (r == 0 &&
+        (git_index_write_tree_to(&id, h->index, h->repo) < 0 ||
+         (!git_oid_equal(&id, git_tree_id(tree)) && git_index_read_tree(h->index, tree) < 0)))
+        r = cay_history_fail(err, "the index cannot be read");
+    git_tree_free(tree);
+    return r;
+}
+
 int cay_history_open(int dir_fd, const char *sandbox_id, bool make_it, struct cay_history **out,
                      struct cay_error *err)
 {
@@ -157,6 +190,8 @@ int cay_history_open(int dir_fd, const char *sandbox_id, bool make_it, struct ca
         r = open_objects(h, err);
     if (r == 0)
         r = find_head(h, err);
+    if (r == 0)
+        r = mend_index(h, err);
     if (r == 0)
         *out = cay_take_ptr(&h);
     return r;
@@ -193,7 +228,10 @@ int cay_journal_add(struct cay_history *h, const struct cay_version *v, struct c
     if (write(h->journal_fd, line.data, line.len) != (ssize_t)line.len)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a history's journal");
     (void)snprintf(ref, sizeof ref, "%s\n", v->commit);
-    return cay_path_replace(h->fd, "refs/heads/main", ref, strlen(ref), 0600, err);
+    CAY_AUTO_FD int fd = openat(h->fd, "refs/heads/main", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        (void)!write(fd, ref, strlen(ref)); /* the journal counts */
+    return 0;
 }
 
 static struct cay_strs get_strs(struct cay_arena *a, const struct cay_json *line, const char *key)

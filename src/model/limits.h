@@ -181,12 +181,15 @@
 #define CAY_HISTORY_NAME_BYTES (32 * CAY_MIB)    /* of all their paths */
 #define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)     /* a larger one is left out */
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
-#define CAY_HISTORY_PACK_BYTES (32 * CAY_MIB)    /* of it that wait in memory */
 #define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
-#define CAY_HISTORY_THREADS 8                 /* each at one sandbox, which may keep it waiting */
-#define CAY_HISTORY_MS 30000                  /* that a look at the workspace may take */
-#define CAY_HISTORY_AWAIT_MS 5000             /* that a batch waits for a version */
+#define CAY_HISTORY_THREADS 8         /* each at one sandbox, which may keep it waiting */
+#define CAY_HISTORY_MS 30000          /* that a look at the workspace may take */
+#define CAY_HISTORY_AWAIT_MS 5000     /* that anybody waits for a version, holding a thread */
+#define CAY_HISTORY_AWAITING 8        /* who do */
+#define CAY_HISTORY_OPEN 32           /* that stay open */
+#define CAY_HISTORY_OPEN_FILES 200000 /* of all of these */
+#define CAY_HISTORY_DUE_BYTES (16 * CAY_MIB)  /* that tell which versions are due */
 #define CAY_HISTORY_SWEEP_MS (60 * 60 * 1000) /* that one without its sandbox stays */
 
 #define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */

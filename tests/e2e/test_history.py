@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Code history: versions of the workspace, what differs, the way back."""
 import os
+import pty
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -240,6 +242,13 @@ def test_by_command_line(client, kept, server, tmp_path):
     rows = [line.split("\t") for line in cay("history", "kept").splitlines()]
     assert [r[0] for r in rows] == [two, one, "unknown"] and rows[0][3:] == [TEXT, "a"]
     assert cay("diff", "kept", one, two).endswith("@@ -1 +1 @@\n-1\n+2\n") and "\033" not in cay("diff", "kept")
+    ours, theirs = pty.openpty()
+    done = subprocess.run([CAY, "diff", "kept", one, two], stdout=theirs, timeout=stretch(30),
+                          env={"PATH": os.environ["PATH"], "CAY_URL": server.url, "HOME": str(tmp_path)})
+    os.close(theirs)
+    assert done.returncode == 0
+    with os.fdopen(ours, "rb", 0) as terminal:
+        assert b"\033[31m-1\033[0m\r\n\033[32m+2\033[0m\r\n" in terminal.read(4096), "in colours"
     assert cay("rollback", "kept", one, "a").strip() == history(client)[0]["commitId"]
     assert client.sh("kept", "cat a") == "1\n"
     cay("history", "kept", "--bundle", "h.bundle")
@@ -275,6 +284,80 @@ def test_hostile_cay_file(client, kept):
     client.create("well", track="workspace", **SMALL)
     client.exec("well", "true", files={"a": "1"})
     assert len(history(client, "well")) == 2
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
+def test_who_hears_of_the_end_finds_the_version(client, kept, accept):
+    for i in range(5):
+        body = {"command": "cat a", "files": {"a": str(i)}}
+        with client.stream("POST", "/sandbox/kept/exec", body, headers={"Accept": accept}) as stream:
+            assert stream.status == 200
+            last = [e.data for e in stream.events()][-1] if "event" in accept else list(stream.records())[-1]
+        versions = history(client)
+        assert versions[0]["id"] == last["id"] and len(versions) == i + 2
+
+
+def test_who_asks_after_the_end_finds_the_version(client, kept):
+    for i in range(10):
+        ident = client.detach("kept", f"echo {i} > a")
+        until(lambda: client.execution("kept", ident)["status"] == "exited", "its end", step=0)
+        assert history(client)[0]["id"] == ident
+
+
+def test_rollback_of_files_alone(client):
+    client.create("kept", track="files", **SMALL)
+    one = client.exec("kept", "true", files={"a": "1", "b": "1"})["id"]
+    client.exec("kept", "true", files={"a": "2", "c": "2"})
+    assert rollback(client, one)["files"] == ["a", "c"]
+    assert client.sh("kept", "cat a b; ls") == "11README.md\na\nb\n"
+    versions = history(client)
+    assert diff(client, one, versions[0]["commitId"]) == {}, "it is as it was"
+    assert set(diff(client, versions[1]["commitId"], versions[0]["commitId"])) == {"a", "c"}
+    client.exec("kept", "true", files={"b": "3"})
+    assert set(diff(client, one)) == {"b"}
+
+
+def runs(ident):
+    """Is somebody there who was begun by this execution?"""
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if ident.encode() in path.read_bytes():
+                return True
+        except OSError:
+            pass  # it went
+    return False
+
+
+def test_the_next_server_makes_versions_of_what_ends_meanwhile(fresh):
+    server = fresh()
+    server.start()
+    client = server.client()
+    client.create("kept", track="workspace", **SMALL)
+    client.create("files", track="files", **SMALL)
+    wait = "while test ! -e /tmp/go; do sleep 0.05; done; "
+    first = client.detach("kept", wait + "echo 1 > by-first", files={"a": "1"})
+    second = client.detach("kept", wait + "echo 2 > b", files={"c": "1"})
+    alone = client.detach("files", wait, files={"d": "1"})
+    lasts = client.detach("kept", "while test ! -e /tmp/last; do sleep 0.05; done; echo 3 > e")
+    nothing = client.detach("kept", wait)
+    ended, due = (first, second, alone, nothing), Path(server.data, "history/due")
+    assert due.read_text().count('"due"') == 5
+    for name in ("kept", "files"):
+        client.detach(name, "sleep 1; touch /tmp/go")
+    server.kill("all")
+    client.close()
+    until(lambda: not any(map(runs, ended)), "their ends")
+    server.recover()
+    client = server.client()
+    assert [v["id"] for v in history(client)] == [second, first, "unknown"], "in the order they began"
+    named = {v["id"]: v["files"] for v in history(client)}
+    assert "a" in named[first] and "c" in named[second]
+    assert set(diff(client)) == {"a", "b", "by-first", "c"}
+    assert [v["id"] for v in history(client, "files")] == [alone, "unknown"]
+    client.exec("kept", "touch /tmp/last")
+    until(lambda: client.execution("kept", lasts)["status"] == "exited", "the one that lasted")
+    assert history(client)[0]["id"] == lasts
+    assert due.read_text() == ""
 
 
 def test_a_server_that_is_killed_loses_no_truth(fresh):
@@ -328,13 +411,16 @@ def test_large_versions_come_in_pieces(client):
 
 
 @pytest.mark.limit(240)
-def test_many_files(client):
+def test_many_files(client, server):
     client.create("kept", track="workspace", memoryGB=0.5, diskSizeGB=2)
     made = client.exec("kept", "for d in $(seq 100); do mkdir d$d; (cd d$d; seq 1000 | split -l 1 -a 3 - f); done", timeoutMs=200000)
     assert made["exitCode"] == 0, made
     one = client.exec("kept", "echo changed > d7/faab")["id"]
     versions = history(client)
     assert versions[0]["id"] == one and versions[0]["files"] == ["d7/faab"]
+    where = next(Path(server.data, "history").glob("sb-*"))
+    subprocess.run(["git", "-c", "safe.directory=*", "--git-dir", where, "fsck", "--strict"], check=True, timeout=stretch(60))
+    assert len(list((where / "objects/pack").glob("*.pack"))) == 1
     assert versions[1]["fileCount"] == 100000 and len(versions[1]["files"]) == 1000
     rollback(client, versions[1]["commitId"])
     assert client.sh("kept", "cat d7/faab") == "2\n"

@@ -85,3 +85,35 @@ def test_delete(fresh, point):
         assert client.delete("/sandbox/island").status == 200
     until(lambda: consistent(server, client), f"nothing is left\n{server.traces()}", MEND_S)
     assert client.sandbox("bystander")["status"] == "RUNNING" and client.sh("bystander", "echo hi") == "hi\n"
+
+
+@needs_points
+@pytest.mark.parametrize("files", [3, 200])
+@pytest.mark.parametrize("point", [p for p in POINTS if p.startswith("version-")] or ["none"])
+def test_version(fresh, point, files):
+    """The plug is pulled while a version is made: it is there once or not at all, and the next tells the truth."""
+    server = fresh().start()
+    kept = server.client().create("kept", image="busybox", memoryGB=0.125, track="workspace")["id"]
+    first = server.client().exec("kept", "true", files={"f0": "old"})["id"]
+    server.stop()
+    server.start(env={"CAY_CRASH_AT": point})
+    names = [f"f{i}" for i in range(files)]
+    body = {"command": "echo by-command > out; echo over", "files": {n: "new" for n in names}}
+    client = crash(server, lambda c: c.post("/sandbox/kept/exec", body))
+    ran = client.sh("kept", "cat out || true")
+
+    def history():
+        return client.get("/sandbox/kept/history").json()["history"]
+
+    assert client.exec("kept", "true", files={"last": "1"})["exitCode"] == 0
+    versions = history()
+    ids = [v["id"] for v in versions]
+    assert len(set(ids)) == len(ids) and ids[-2:] == [first, "unknown"], ids
+    told = client.post("/sandbox/kept/diff", {"fromExecId": first}).json()["diff"]
+    assert set(told) == {*names, "last"} | ({"out"} if ran else set())
+    git = ["git", "-c", "safe.directory=*", "--git-dir", f"{server.data}/history/{kept}"]
+    subprocess.run([*git, "fsck", "--strict"], check=True, timeout=stretch(30))
+    assert client.post("/sandbox/kept/rollback", {"executionId": first}).status == 200
+    assert client.sh("kept", "cat f0; ls") == "oldREADME.md\nf0\n"
+    assert client.post("/sandbox/kept/rollback", {"executionId": versions[0]["commitId"]}).status == 200
+    assert client.sh("kept", "cat f0 last") == "new1"
