@@ -5,7 +5,6 @@
 #include "api/history.h"
 #include "api/logs.h"
 #include "api/ticket.h"
-#include "base/log.h"
 #include <ctype.h>
 #include <string.h>
 
