@@ -71,6 +71,7 @@ def test_a_thousand_files_and_megabytes(client, box):
     assert client.exec("box", "cat many/* | wc -c", files=files)["stdout"].strip() == str(4096 * 1000)
 
 
+@pytest.mark.quota
 def test_a_full_disk_is_told(client):
     client.create("small", diskSizeGB=0.1)
     client.exec("small", "head -c 200000000 /dev/zero > /workspace/fill")
