@@ -142,27 +142,6 @@ static int run_inner(const struct cay_berth *berth, const char *temp,
     return judge(out, err);
 }
 
-static bool is_sum(const uint8_t sum[32], const char *hex)
-{
-    char text[65];
-    for (int i = 0; i < 32; i++)
-        snprintf(text + 2 * i, 3, "%02x", sum[i]);
-    return strcmp(text, hex) == 0;
-}
-
-static int verify(const struct verdict *v, const struct cay_engine_layer *layer,
-                  struct cay_error *err)
-{
-    if (v->sums.packed == layer->size &&
-        (!*layer->digest || is_sum(v->sums.digest, layer->digest)) &&
-        is_sum(v->sums.diff_id, layer->diff_id))
-        return 0;
-    bool digest = !*layer->digest || is_sum(v->sums.digest, layer->digest);
-    return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "DIGEST_MISMATCH",
-                       "the layer is not what it should be: its %s differs from sha256:%.12s…",
-                       digest ? "diff id" : "digest", digest ? layer->diff_id : layer->digest);
-}
-
 /* Paths come from the inner one and may be anything: each is looked up without following a link. */
 static int mark_opaque(int tree, int opaque_fd, struct cay_error *err)
 {
@@ -271,7 +250,7 @@ static int unpack_locked(const struct cay_engine *e, const struct cay_berth *ber
     if (r == 0)
         r = run_inner(berth, t.name, layer, fd, progress_fd, opaque, &v, err);
     if (r == 0)
-        r = verify(&v, layer, err);
+        r = cay_blob_verify(&v.sums, layer->digest, layer->diff_id, layer->size, err);
     CAY_AUTO_FD int tree =
         r < 0 ? -1 : openat(t.dir, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (r == 0)

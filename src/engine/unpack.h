@@ -5,7 +5,7 @@
  * mean anything outside of it. What cannot be taken is refused with a reason, never half taken:
  * nobody sees the tree before all of it is right. */
 #pragma once
-#include "engine/blob.h"
+#include "image/blob.h"
 
 struct cay_unpack_counts {
     uint64_t bytes, entries; /* of files; of everything */

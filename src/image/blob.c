@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/blob.h"
+#include "image/blob.h"
 #include "image/packed.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -120,6 +122,25 @@ static int more(struct cay_blob *s)
     return r < 0 ? r : 1;
 }
 
+void cay_blob_free(struct cay_blob *s)
+{
+    if (!s)
+        return;
+    EVP_MD_CTX_free(s->packed_sum);
+    EVP_MD_CTX_free(s->plain_sum);
+    cay_packed_free(s->unpacker);
+    free(s->in_buf);
+    free(s->out_buf);
+    free(s);
+}
+
+ssize_t cay_blob_next(struct cay_blob *s, const void **out)
+{
+    int r = more(s);
+    *out = s->out_buf;
+    return r > 0 ? (ssize_t)s->out_len : r;
+}
+
 bool cay_blob_get(void *stream, void *data, size_t len)
 {
     struct cay_blob *s = stream;
@@ -155,6 +176,11 @@ uint64_t cay_blob_plain(const struct cay_blob *s)
     return s->plain;
 }
 
+uint64_t cay_blob_packed(const struct cay_blob *s)
+{
+    return s->packed;
+}
+
 int cay_blob_finish(struct cay_blob *s, struct cay_blob_sums *out, struct cay_error *err)
 {
     int r;
@@ -167,4 +193,23 @@ int cay_blob_finish(struct cay_blob *s, struct cay_blob_sums *out, struct cay_er
     (void)EVP_DigestFinal_ex(s->packed_sum, out->digest, NULL);
     (void)EVP_DigestFinal_ex(s->plain_sum, out->diff_id, NULL);
     return 0;
+}
+
+static bool is_sum(const uint8_t sum[32], const char *hex)
+{
+    char text[65];
+    for (int i = 0; i < 32; i++)
+        snprintf(text + 2 * i, 3, "%02x", sum[i]);
+    return strcmp(text, hex) == 0;
+}
+
+int cay_blob_verify(const struct cay_blob_sums *sums, const char *digest, const char *diff_id,
+                    uint64_t size, struct cay_error *err)
+{
+    bool same = !*digest || is_sum(sums->digest, digest);
+    if (same && sums->packed == size && is_sum(sums->diff_id, diff_id))
+        return 0;
+    return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "DIGEST_MISMATCH",
+                       "the layer is not what it should be: its %s differs from sha256:%.12s…",
+                       same ? "diff id" : "digest", same ? diff_id : digest);
 }
