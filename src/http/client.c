@@ -27,10 +27,11 @@
 
 struct cay_client {
     struct cay_url url;
-    char *ca;               /* whom to trust, a file; NULL: the system's */
-    struct ssl_ctx_st *tls; /* made with the first connection under TLS */
-    char *token;            /* or NULL */
-    char *account;          /* on whose behalf, by the operator's socket; or NULL */
+    char *ca;                   /* whom to trust, a file; NULL: the system's */
+    struct cay_tls_identity as; /* instead of the file, unless it is empty */
+    struct ssl_ctx_st *tls;     /* made with the first connection under TLS */
+    char *token;                /* or NULL */
+    char *account;              /* on whose behalf, by the operator's socket; or NULL */
     struct cay_wire wire;
     int interrupt_fd;
     bool reused; /* the connection has carried an answer before */
@@ -95,6 +96,11 @@ void cay_client_trust(struct cay_client *c, const char *ca)
 {
     free(c->ca);
     c->ca = strdup(ca);
+}
+
+void cay_client_identify(struct cay_client *c, const char *ca, const char *cert, const char *key)
+{
+    c->as = (struct cay_tls_identity){ca, cert, key};
 }
 
 void cay_client_interrupt_on(struct cay_client *c, int fd)
@@ -195,7 +201,9 @@ static int no_server(const struct cay_client *c, const char *why, struct cay_err
 /* The handshake; a server that cannot prove who it is gets nothing of ours. */
 static int greet(struct cay_client *c, int64_t until_ms, struct cay_error *err)
 {
-    int r = c->tls ? 0 : cay_tls_client(c->ca, &c->tls, err);
+    int r = c->tls     ? 0
+            : c->as.ca ? cay_tls_client_as(&c->as, &c->tls, err)
+                       : cay_tls_client(c->ca, &c->tls, err);
     if (r == 0)
         r = cay_tls_connect(c->tls, c->url.host, &c->wire, err);
     while (r == 0 && cay_wire_greet(&c->wire) < 0) {

@@ -54,6 +54,8 @@ void cay_client_free(struct cay_client *c);
 /* Whom to trust on https: those signed by a certificate in this file, instead of by the system's.
  */
 void cay_client_trust(struct cay_client *c, const char *ca);
+/* On https: whom to trust, and who we are, as PEM. All are borrowed; the last two may be NULL. */
+void cay_client_identify(struct cay_client *c, const char *ca, const char *cert, const char *key);
 /* A wait for the server ends when this descriptor becomes readable; borrowed; -1 none. */
 void cay_client_interrupt_on(struct cay_client *c, int fd);
 /* The account on whose behalf the operator asks, by his socket. */

@@ -129,6 +129,17 @@ static int use_chain(SSL_CTX *ctx, const char *pem, size_t len, struct cay_error
     return 0;
 }
 
+static int use_key(SSL_CTX *ctx, const char *pem, size_t len, struct cay_error *err)
+{
+    CAY_CLEANUP(free_bio) BIO *bio = BIO_new_mem_buf(pem, (int)len);
+    CAY_CLEANUP(free_pkey) EVP_PKEY *secret = PEM_read_bio_PrivateKey(bio, NULL, no_phrase, NULL);
+    if (!secret)
+        return fail(err, "there is no private key, or it has a pass phrase");
+    if (SSL_CTX_use_PrivateKey(ctx, secret) != 1 || SSL_CTX_check_private_key(ctx) != 1)
+        return fail(err, "the private key is not the certificate's");
+    return 0;
+}
+
 int cay_tls_server(const char *cert, size_t cert_len, const char *key, size_t key_len,
                    struct ssl_ctx_st **out, struct cay_error *err)
 {
@@ -136,14 +147,10 @@ int cay_tls_server(const char *cert, size_t cert_len, const char *key, size_t ke
     if (cert_len > CAY_TLS_PEM_MAX || key_len > CAY_TLS_PEM_MAX)
         return cay_fail(err, CAY_ERR_TOO_LARGE, "the certificate or its key is too large");
     int r = use_chain(ctx, cert, cert_len, err);
+    if (r == 0)
+        r = use_key(ctx, key, key_len, err);
     if (r < 0)
         return r;
-    CAY_CLEANUP(free_bio) BIO *bio = BIO_new_mem_buf(key, (int)key_len);
-    CAY_CLEANUP(free_pkey) EVP_PKEY *secret = PEM_read_bio_PrivateKey(bio, NULL, no_phrase, NULL);
-    if (!secret)
-        return fail(err, "there is no private key, or it has a pass phrase");
-    if (SSL_CTX_use_PrivateKey(ctx, secret) != 1 || SSL_CTX_check_private_key(ctx) != 1)
-        return fail(err, "the private key is not the certificate's");
     SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
     SSL_CTX_set_info_callback(ctx, on_info);
     SSL_CTX_set_msg_callback(ctx, on_message);
@@ -180,18 +187,54 @@ int cay_tls_accept(struct ssl_ctx_st *tls, struct cay_wire *w)
 
 /* ---- the client ---- */
 
+static SSL_CTX *new_client(void)
+{
+    SSL_CTX *ctx = new_ctx(TLS_client_method());
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (SSL_CTX_set_alpn_protos(ctx, protocols, sizeof protocols - 1) != 0)
+        abort();
+    return ctx;
+}
+
+static int trust_text(SSL_CTX *ctx, const char *pem, struct cay_error *err)
+{
+    CAY_CLEANUP(free_bio) BIO *bio = BIO_new_mem_buf(pem, -1);
+    int count = 0;
+    for (X509 *cert; (cert = PEM_read_bio_X509(bio, NULL, no_phrase, NULL)); count++) {
+        int r = X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), cert);
+        X509_free(cert);
+        if (r != 1)
+            return fail(err, "a certificate to trust cannot be used");
+    }
+    if (count == 0)
+        return fail(err, "there is no certificate to trust");
+    ERR_clear_error(); /* the text's end */
+    return 0;
+}
+
+int cay_tls_client_as(const struct cay_tls_identity *as, struct ssl_ctx_st **out,
+                      struct cay_error *err)
+{
+    CAY_CLEANUP(free_ctx) SSL_CTX *ctx = new_client();
+    int r = trust_text(ctx, as->ca, err);
+    if (r == 0 && as->cert)
+        r = use_chain(ctx, as->cert, strlen(as->cert), err);
+    if (r == 0 && as->cert)
+        r = use_key(ctx, as->key, strlen(as->key), err);
+    if (r == 0)
+        *out = cay_take_ptr(&ctx);
+    return r;
+}
+
 int cay_tls_client(const char *ca, struct ssl_ctx_st **out, struct cay_error *err)
 {
-    CAY_CLEANUP(free_ctx) SSL_CTX *ctx = new_ctx(TLS_client_method());
-    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    CAY_CLEANUP(free_ctx) SSL_CTX *ctx = new_client();
     int r = ca ? SSL_CTX_load_verify_file(ctx, ca) : SSL_CTX_set_default_verify_paths(ctx);
     if (r != 1) {
         (void)fail(err, "");
         return cay_fail(err, CAY_ERR_INVALID, "cannot read certificates to trust from %s",
                         ca ? ca : "the system's store");
     }
-    if (SSL_CTX_set_alpn_protos(ctx, protocols, sizeof protocols - 1) != 0)
-        abort();
     *out = cay_take_ptr(&ctx);
     return 0;
 }

@@ -15,6 +15,12 @@ int cay_tls_server(const char *cert, size_t cert_len, const char *key, size_t ke
 int cay_tls_server_from(int fd, struct ssl_ctx_st **out, struct cay_error *err);
 /* Trusts whoever is signed by a certificate in ca, a file, or by the system's when it is NULL. */
 int cay_tls_client(const char *ca, struct ssl_ctx_st **out, struct cay_error *err);
+/* Trusts whoever is signed by a certificate in `ca`, and shows its own; all are PEM. */
+struct cay_tls_identity {
+    const char *ca, *cert, *key; /* the last two may be NULL */
+};
+int cay_tls_client_as(const struct cay_tls_identity *as, struct ssl_ctx_st **out,
+                      struct cay_error *err);
 void cay_tls_free(struct ssl_ctx_st *tls);
 
 /* Puts TLS on a wire whose socket is connected; then cay_wire_greet. */
