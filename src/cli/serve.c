@@ -73,6 +73,9 @@ const struct cay_option cay_serve_table[] = {
     {CAY_OPTION_FLAG, "docker-read-only", AT(config.docker_read_only),
      .help = "nobody can write to their roots; /tmp, /run and the home are memory",
      .variable = "CAY_DOCKER_READ_ONLY"},
+    {CAY_OPTION_STRING, "docker-cert-path", AT(config.docker_certs), .arg = "DIR",
+     .help = "speak TLS with it: ca.pem whom to trust, cert.pem and key.pem who we are",
+     .variable = "CAY_DOCKER_CERT_PATH"},
     {CAY_OPTION_STRING, "egress-allow", AT(config.egress_allow), .arg = "NET[:PORT],…",
      .help = "private addresses that sandboxes may reach, where their policy allows them",
      .variable = "CAY_EGRESS_ALLOW"},
@@ -197,6 +200,26 @@ static int check_aliases(const struct cay_pairs *aliases, struct cay_error *err)
     return 0;
 }
 
+static int check_docker(const struct cay_config *cfg, struct cay_error *err)
+{
+    const char *host = cfg->docker_host;
+    bool tcp = host && strncmp(host, "tcp://", 6) == 0;
+    const char *port = tcp ? strrchr(host + 6, ':') : NULL;
+    uint64_t number;
+    if (!host || strcmp(cfg->provider, "docker") != 0)
+        return 0;
+    if (strncmp(host, "unix:///", 8) == 0 && strlen(host + 7) > CAY_MAX_SOCKET_PATH)
+        return cay_fail(err, CAY_ERR_INVALID,
+                        "%s is too long: a socket's path has at most %d bytes", host,
+                        CAY_MAX_SOCKET_PATH);
+    if (strncmp(host, "unix:///", 8) != 0 &&
+        (!port || port == host + 6 || !cay_str_u64(port + 1, 65535, &number) || number == 0))
+        return cay_fail(err, CAY_ERR_INVALID,
+                        "no Docker Engine can be at %s: it must be unix:///PATH or tcp://ADDR:PORT",
+                        host);
+    return 0;
+}
+
 int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err)
 {
     bool loopback = false;
@@ -209,6 +232,8 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
     r = check_aliases(&cfg->aliases, err);
     if (r == 0)
         r = check_jwt(o, err);
+    if (r == 0)
+        r = check_docker(cfg, err);
     if (r < 0)
         return r;
     if (!cfg->tls_cert != !cfg->tls_key)
@@ -221,6 +246,19 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
     if (strcmp(cfg->provider, "fake") != 0 && !root)
         return cay_fail(err, CAY_ERR_FORBIDDEN, "the engine needs root; try `sudo cay serve`");
     return 0;
+}
+
+/* What nobody said to us is taken from where everybody else finds it. */
+static void find_docker(struct cay_config *cfg, struct cay_arena *a)
+{
+    const char *verify = getenv("DOCKER_TLS_VERIFY"), *dir = getenv("DOCKER_CERT_PATH");
+    const char *host = getenv("DOCKER_HOST"), *home = getenv("HOME");
+    if (!cfg->docker_host && host && *host)
+        cfg->docker_host = host;
+    if (!cfg->docker_certs && verify && *verify)
+        cfg->docker_certs = dir && *dir ? dir : cay_arena_printf(a, "%s/.docker", home ? home : "");
+    if (!cfg->docker_host || strncmp(cfg->docker_host, "tcp://", 6) != 0)
+        cfg->docker_certs = NULL; /* a socket has no need of any */
 }
 
 static const char *config_file(struct cay_arena *a, const void *values)
@@ -291,8 +329,7 @@ static int serve(struct cay_cli *cli, struct cay_error *err)
             puts(*name);
         return 0;
     }
-    if (!o.config.docker_host)
-        o.config.docker_host = getenv("DOCKER_HOST"); /* where everybody else finds it */
+    find_docker(&o.config, &cli->arena);
     o.config.data_fd = o.config.listen_fd = o.config.admin_fd = -1;
     o.config.tls_fd = o.config.tls_news_fd = -1;
     int r = cay_serve_check(&o, geteuid() == 0, err);

@@ -44,6 +44,43 @@ TEST(serve_refuses_what_is_unsafe)
     }
 }
 
+TEST(serve_knows_where_docker_can_be)
+{
+    static const struct {
+        const char *host;
+        int want;
+    } hosts[] = {
+        {NULL, 0},
+        {"unix:///var/run/docker.sock", 0},
+        {"tcp://127.0.0.1:2375", 0},
+        {"tcp://[::1]:2376", 0},
+        {"tcp://docker.example:1", 0},
+        {"", CAY_ERR_INVALID},
+        {"/var/run/docker.sock", CAY_ERR_INVALID},
+        {"unix://docker.sock", CAY_ERR_INVALID},
+        {"tcp://", CAY_ERR_INVALID},
+        {"tcp://host", CAY_ERR_INVALID},
+        {"tcp://:2375", CAY_ERR_INVALID},
+        {"tcp://host:0", CAY_ERR_INVALID},
+        {"tcp://host:65536", CAY_ERR_INVALID},
+        {"ssh://host", CAY_ERR_INVALID},
+        {"npipe:////./pipe/docker_engine", CAY_ERR_INVALID},
+        {"unix:///a/path/that/is/longer/than/the/kernel/takes/for/a/socket/"
+         "which/would/be/cut/off/and/then/be/another/one",
+         CAY_ERR_INVALID},
+    };
+    for (size_t i = 0; i < COUNT(hosts); i++) {
+        struct cay_error err = {0};
+        struct cay_serve_options o = {.rate_limit = "off"};
+        o.config.listen = "127.0.0.1:0";
+        o.config.auth = "off";
+        o.config.provider = "docker";
+        o.config.docker_host = hosts[i].host;
+        CHECK_EQ(hosts[i].host ? hosts[i].host : "none", cay_serve_check(&o, true, &err),
+                 hosts[i].want);
+    }
+}
+
 static const char *no_variable(const char *name)
 {
     (void)name;

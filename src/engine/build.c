@@ -184,6 +184,7 @@ static void CAY_NORETURN run_child(const struct cay_engine *e, struct wish w)
 {
     (void)prctl(PR_SET_NAME, "cay-build");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)signal(SIGCHLD, SIG_DFL); /* the opener ignores it */
     (void)setpriority(PRIO_PROCESS, 0, 5); /* never at the cost of those who have their sandbox */
     (void)signal(SIGPIPE, SIG_IGN);
     bool brings = w.recipe >= 0;
@@ -234,6 +235,28 @@ void cay_build_sweep(int images_fd)
         closedir(dir);
 }
 
+pid_t cay_build_begin(const struct cay_engine *e, const struct cay_engine_request *rq, int recipe_fd,
+                      int *fd_out, struct cay_error *err)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start a build");
+    CAY_AUTO_FD int from = fds[0], to = fds[1];
+    pid_t pid = fork();
+    if (pid == 0)
+        run_child(e, (struct wish){rq, to, recipe_fd});
+    if (pid < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start a build");
+    *fd_out = cay_take_fd(&from);
+    return pid;
+}
+
+int cay_build_too_many(struct cay_error *err)
+{
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BUILDS",
+                       "%d images are being built already", CAY_BUILDS);
+}
+
 /* ---- the dispatcher's side ---- */
 
 static pid_t *free_place(struct cay_dispatcher *d, bool looks)
@@ -248,24 +271,13 @@ static pid_t *free_place(struct cay_dispatcher *d, bool looks)
 void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p, int recipe_fd)
 {
     struct cay_error err;
-    int fds[2] = {-1, -1};
+    CAY_AUTO_FD int fd = -1;
     pid_t *place = free_place(d, !p->request.image[0]);
-    if (!place) {
-        (void)cay_fail_as(&err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BUILDS",
-                          "%d images are being built already", CAY_BUILDS);
-        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
-        return;
-    }
-    pid_t pid = pipe2(fds, O_CLOEXEC) < 0 ? -1 : fork();
-    if (pid == 0)
-        run_child(&d->engine, (struct wish){&p->request, fds[1], recipe_fd});
+    pid_t pid = place ? cay_build_begin(&d->engine, &p->request, recipe_fd, &fd, &err)
+                      : cay_build_too_many(&err);
     if (pid > 0)
         *place = pid;
-    else
-        (void)cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot start a build");
-    cay_dispatcher_answer(d, p, pid < 0 ? &err : NULL, NULL, 0, pid < 0 ? -1 : fds[0]);
-    cay_close_fd(&fds[0]);
-    cay_close_fd(&fds[1]);
+    cay_dispatcher_answer(d, p, pid < 0 ? &err : NULL, NULL, 0, fd);
 }
 
 bool cay_build_child_died(struct cay_dispatcher *d, pid_t pid)

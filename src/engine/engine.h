@@ -54,3 +54,10 @@ int cay_engine_open_program(const char *program, struct cay_error *err);
 int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err);
 /* Runs the dispatcher until listen_fd's owner goes; returns an exit status. */
 int cay_engine_run(const struct cay_config *cfg, int listen_fd);
+
+/* build.c: begins to build as the request says, or to tell what can be; what it tells comes out of
+ * *fd_out, see engine/build.h. The child's pid, or an error. */
+struct cay_engine_request;
+pid_t cay_build_begin(const struct cay_engine *e, const struct cay_engine_request *rq, int recipe_fd,
+                      int *fd_out, struct cay_error *err);
+int cay_build_too_many(struct cay_error *err);

@@ -82,6 +82,7 @@ struct cay_engine_request {
     struct cay_engine_layer layer; /* IMAGE_HAS, IMAGE_LAYER */
     uint32_t pid;                  /* of a sandbox that another provider made, as the host counts */
     uint32_t again;                /* BUILD: also when there is one of that name */
+    char container[65];            /* its name there, 64 hex digits: the pid's must be the same */
 };
 
 struct cay_engine_reply {

@@ -4,7 +4,8 @@
  *
  * Whoever may speak to a Docker Engine can be root on its machine, so nothing here guards against
  * that; but where to connect to is the operator's word, and a net namespace is entered only if the
- * pid that was named is the cay-init in it: a pid that is another's by now leads nowhere. */
+ * pid that was named is of the very container that was named, and the cay-init in it: a pid that is
+ * another's by now, or was counted on another machine, leads nowhere. */
 #include "engine/opener.h"
 #include "base/log.h"
 #include "base/packet.h"
@@ -26,15 +27,19 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
-#define CLIENTS 64
+#define CLIENTS 256
+#define CGROUP_BYTES 8192
 #define UNIX_SCHEME "unix://"
 #define USUAL_SOCKET "/var/run/docker.sock"
 
 struct opener {
     const struct cay_config *cfg;
-    struct pollfd fds[1 + CLIENTS]; /* the listener first; -1: free */
+    struct cay_engine engine;                 /* as far as builds need it */
+    struct pollfd fds[1 + CLIENTS];           /* the listener first; -1: free */
+    int builds[CAY_BUILDS + CAY_BUILD_LOOKS]; /* pidfds; those of builds first; 0: none */
 };
 
 /* What an answer carries beside its head. */
@@ -48,7 +53,8 @@ static int dial(const struct opener *o, struct answer *out, struct cay_error *er
 {
     const char *host = o->cfg->docker_host ? o->cfg->docker_host : UNIX_SCHEME USUAL_SOCKET;
     struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (strncmp(host, UNIX_SCHEME, strlen(UNIX_SCHEME)) != 0)
+    if (strncmp(host, UNIX_SCHEME, strlen(UNIX_SCHEME)) != 0 ||
+        strlen(host) - strlen(UNIX_SCHEME) > CAY_MAX_SOCKET_PATH)
         return cay_fail(err, CAY_ERR_INVALID, "%s is no socket of this machine", host);
     host += strlen(UNIX_SCHEME);
     cay_str_copy(to.sun_path, sizeof to.sun_path, host);
@@ -89,6 +95,7 @@ static void CAY_NORETURN pack(int images_fd, const struct cay_image *image, int 
     if (image->layers.count > 1) {
         for (size_t i = 0; i < image->layers.count; i++)
             cay_buf_addf(&options, "%slayers/%s", i ? ":" : "lowerdir=", image->layers.at[i]);
+        cay_buf_addc(&options, 0);
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0 ||
             mount("overlay", "tmp", "overlay", MS_RDONLY, options.data) < 0)
             _exit(1);
@@ -130,30 +137,109 @@ static int export_image(const struct opener *o, const char *name, struct answer 
     return 0;
 }
 
+static bool has_ended(int pidfd)
+{
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    return poll(&p, 1, 0) > 0;
+}
+
+static int build(struct opener *o, const struct cay_engine_request *rq, int recipe_fd,
+                 struct answer *out, struct cay_error *err)
+{
+    bool looks = !rq->image[0];
+    size_t i = looks ? CAY_BUILDS : 0, end = looks ? CAY_COUNT(o->builds) : CAY_BUILDS;
+    int fd = -1;
+    while (i < end && o->builds[i] && !has_ended(o->builds[i]))
+        i++;
+    if (i == end)
+        return cay_build_too_many(err);
+    if (o->builds[i])
+        cay_close_fd(&o->builds[i]);
+    o->builds[i] = 0;
+    pid_t pid = cay_build_begin(&o->engine, rq, recipe_fd, &fd, err);
+    if (pid < 0)
+        return pid;
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    o->builds[i] = pidfd > 0 ? pidfd : 0; /* it has ended already */
+    out->s.fds[out->s.count++] = fd;
+    return 0;
+}
+
 /* ---- into a sandbox ---- */
 
+/* Whether the process whose directory in /proc this is belongs to the container: every runtime
+ * names its cgroups by it. False as well when it is gone, whoever has its number then. */
+static bool is_of(int proc, const char *container)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_FD int fd = openat(proc, "cgroup", O_RDONLY | O_CLOEXEC);
+    char *text = cay_arena_alloc(&a, CGROUP_BYTES + 1);
+    size_t len = 0;
+    for (ssize_t n = 1; fd >= 0 && n > 0 && len<CGROUP_BYTES; len += n> 0 ? (size_t)n : 0)
+        n = read(fd, text + len, CGROUP_BYTES - len);
+    text[len] = 0;
+    return strstr(text, container) != NULL;
+}
+
 /* Connected to the cay-init that is `pid`, and to nobody else. */
-static int join(uint32_t pid, uint32_t kind, struct cay_sockets *out, struct cay_error *err)
+static int connect_pid1(pid_t pid, struct cay_sockets *out, struct cay_error *err)
 {
     struct ucred who = {0};
     socklen_t len = sizeof who;
-    if (pid < 2 || pid > INT32_MAX)
-        return cay_fail(err, CAY_ERR_INVALID, "not a sandbox's pid");
-    int r = cay_sockets_make((pid_t)pid, CAY_SOCKET_PID1, out, err);
+    int r = cay_sockets_make(pid, CAY_SOCKET_PID1, out, err);
     if (r == 0 &&
         (out->count != 1 || getsockopt(out->fds[0], SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
-         who.pid != (pid_t)pid))
-        r = cay_fail(err, CAY_ERR_FORBIDDEN, "that is not a sandbox of ours");
-    if (r < 0 || kind == CAY_SOCKET_PID1)
-        return r;
-    cay_sockets_close(out);
-    return cay_sockets_make((pid_t)pid, kind, out, err);
+         who.pid != pid))
+        return cay_fail(err, CAY_ERR_FORBIDDEN, "that is not a sandbox of ours");
+    return r;
 }
 
-static int usage(uint32_t pid, struct answer *out, struct cay_error *err)
+static int find(const struct cay_engine_request *rq, int *proc_out, struct cay_error *err)
+{
+    char path[32];
+    if (rq->pid < 2 || rq->pid > INT32_MAX || !memchr(rq->container, 0, sizeof rq->container) ||
+        strspn(rq->container, "0123456789abcdef") != sizeof rq->container - 1)
+        return cay_fail(err, CAY_ERR_INVALID, "not a sandbox's pid");
+    (void)snprintf(path, sizeof path, "/proc/%u", rq->pid);
+    CAY_AUTO_FD int proc = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (proc < 0 || !is_of(proc, rq->container))
+        return cay_fail_as(err, CAY_ERR_UNSUPPORTED, "ENGINE_ELSEWHERE",
+                           "the container is not on this machine");
+    *proc_out = cay_take_fd(&proc);
+    return 0;
+}
+
+/* The directory stays that process's, so what it says at the end was so all the time. */
+static int join(const struct cay_engine_request *rq, uint32_t kind, struct cay_sockets *out,
+                struct cay_error *err)
+{
+    CAY_AUTO_FD int proc = -1;
+    int r = find(rq, &proc, err);
+    if (r == 0)
+        r = connect_pid1((pid_t)rq->pid, out, err);
+    if (r == 0 && kind != CAY_SOCKET_PID1) {
+        cay_sockets_close(out);
+        r = cay_sockets_make((pid_t)rq->pid, kind, out, err);
+    }
+    if (r == 0 && !is_of(proc, rq->container))
+        r = cay_fail(err, CAY_ERR_PROVIDER, "the sandbox has just ended");
+    return r;
+}
+
+/* As join: whose pid it was a moment ago. */
+static int check(const struct cay_engine_request *rq, struct cay_error *err)
+{
+    CAY_AUTO_FD int proc = -1;
+    int r = find(rq, &proc, err);
+    return r == CAY_ERR_UNSUPPORTED ? cay_fail(err, CAY_ERR_NOT_FOUND, "the sandbox has ended") : r;
+}
+
+static int usage(const struct cay_engine_request *rq, struct answer *out, struct cay_error *err)
 {
     struct cay_usage usage;
-    int r = cay_foreign_usage(pid, &usage, err);
+    int r = check(rq, err);
+    if (r == 0)
+        r = cay_foreign_usage(rq->pid, &usage, err);
     if (r < 0)
         return r;
     out->len = sizeof usage;
@@ -161,8 +247,8 @@ static int usage(uint32_t pid, struct answer *out, struct cay_error *err)
     return 0;
 }
 
-static int act(const struct opener *o, const struct cay_engine_request *rq, struct answer *out,
-               struct cay_error *err)
+static int act(struct opener *o, const struct cay_engine_request *rq, int recipe_fd,
+               struct answer *out, struct cay_error *err)
 {
     const struct cay_engine_hello hello = {.version = CAY_VERSION, .disk = "none"};
     if (rq->version != CAY_ENGINE_VERSION)
@@ -180,23 +266,25 @@ static int act(const struct opener *o, const struct cay_engine_request *rq, stru
         return open_programs(out, err);
     case CAY_ENGINE_EXPORT:
         return export_image(o, rq->image, out, err);
+    case CAY_ENGINE_BUILD:
+        return build(o, rq, recipe_fd, out, err);
     case CAY_ENGINE_SETTLE:
-        return join(rq->pid, o->cfg->egress_allow ? CAY_SOCKET_UNGUARDED : CAY_SOCKET_GUARDED,
-                    &out->s, err);
+        return join(rq, o->cfg->egress_allow ? CAY_SOCKET_UNGUARDED : CAY_SOCKET_GUARDED, &out->s,
+                    err);
     case CAY_ENGINE_JOIN:
-        return join(rq->pid, CAY_SOCKET_PID1, &out->s, err);
+        return join(rq, CAY_SOCKET_PID1, &out->s, err);
     case CAY_ENGINE_USAGE:
-        return usage(rq->pid, out, err);
+        return usage(rq, out, err);
     case CAY_ENGINE_LIMIT:
-        return cay_foreign_limit(rq, err);
+        return check(rq, err) < 0 ? err->code : cay_foreign_limit(rq, err);
     case CAY_ENGINE_HOLD:
-        return cay_foreign_hold(rq->pid, &out->s, err);
+        return check(rq, err) < 0 ? err->code : cay_foreign_hold(rq->pid, &out->s, err);
     case CAY_ENGINE_COPY:
         return cay_foreign_copy(rq, &out->s, err);
     case CAY_ENGINE_SOCKET:
         return rq->socket > CAY_SOCKET_OUT
                    ? cay_fail(err, CAY_ERR_INVALID, "no kind of socket %u", rq->socket)
-                   : join(rq->pid, rq->socket, &out->s, err);
+                   : join(rq, rq->socket, &out->s, err);
     default:
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "this engine makes no sandboxes");
     }
@@ -205,17 +293,19 @@ static int act(const struct opener *o, const struct cay_engine_request *rq, stru
 /* ---- the loop ---- */
 
 /* False: the client is gone. */
-static bool serve(const struct opener *o, int sock)
+static bool serve(struct opener *o, int sock)
 {
     struct cay_engine_request rq;
     struct cay_error err = {0};
     struct answer a = {.len = 0};
-    ssize_t n = cay_packet_recv(sock, &rq, sizeof rq, NULL, 0, NULL);
+    int fds[1] = {-1}, count = 0;
+    ssize_t n = cay_packet_recv(sock, &rq, sizeof rq, fds, 1, &count);
+    CAY_AUTO_FD int recipe = count ? fds[0] : -1; /* of a build; nobody else brings any */
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n != sizeof rq)
         return false;
-    int r = act(o, &rq, &a, &err);
+    int r = act(o, &rq, recipe, &a, &err);
     if (r < 0) {
         a.len = 0;
         cay_sockets_close(&a.s);
@@ -255,7 +345,8 @@ int cay_opener_run(const struct cay_config *cfg, int listen_fd)
         cay_log_error(&err, "the engine cannot start");
         return 1;
     }
-    o.cfg = cfg;
+    o.cfg = o.engine.cfg = cfg;
+    o.engine.host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < CAY_COUNT(o.fds); i++)
         o.fds[i] = (struct pollfd){.fd = i ? -1 : listen_fd, .events = POLLIN};
     (void)fcntl(listen_fd, F_SETFL,

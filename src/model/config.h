@@ -23,7 +23,9 @@ struct cay_config {
     const char *docker_host;        /* URL of a Docker Engine; NULL is its usual socket */
     const char *docker_runtime;     /* of its containers; NULL: the Engine's default */
     bool docker_read_only;          /* their roots cannot be written to */
-    const char *preview_domain;     /* [SCHEME://]DOMAIN[:PORT]; NULL is localhost */
+    const char *docker_certs;       /* directory: TLS with what is in it; NULL: none */
+    const char *docker_ca, *docker_cert, *docker_key; /* which is this; the last two may be NULL */
+    const char *preview_domain;  /* [SCHEME://]DOMAIN[:PORT]; NULL is localhost */
     const char *egress_allow;    /* guarded nets that sandboxes may reach all the same; or NULL */
     const char *egress_proxy;    /* that their connections go through; or NULL */
     const char *egress_no_proxy; /* but for these */

@@ -76,6 +76,7 @@
 #define CAY_MAX_ARG_BYTES (128 * CAY_KIB - 1) /* the kernel's own, per string */
 #define CAY_MAX_ARGV_BYTES (1 * CAY_MIB)      /* all of argv */
 #define CAY_MAX_PATH 4095
+#define CAY_MAX_SOCKET_PATH 107 /* the kernel's */
 #define CAY_MAX_STDIN_BYTES (4 * CAY_MIB)
 #define CAY_MAX_EXEC_TIMEOUT_MS (24 * 60 * 60 * 1000LL)
 #define CAY_EXEC_FILES_MS 20000 /* until the files of a command are written */

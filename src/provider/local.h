@@ -80,3 +80,9 @@ void cay_pid1_forget(struct cay_local *l, const char *id);
 /* Takes over the descriptors. take: false when none are kept. */
 void cay_pid1_keep_way(struct cay_local *l, const char *id, struct cay_way_out way);
 bool cay_pid1_take_way(struct cay_local *l, const char *id, struct cay_way_out *out);
+
+/* build.c: by the engine, into the image store. */
+int cay_local_build(struct cay_provider *p, const struct cay_recipe *what,
+                    const struct cay_build_watch *watch, struct cay_error *err);
+int cay_local_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                      struct cay_error *err);

@@ -271,11 +271,14 @@ static int open_keeper(struct keeper *k, struct cay_config *cfg, struct cay_erro
 
 int cay_supervisor_run(struct cay_config *cfg)
 {
+    CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_error err;
     struct keeper k;
 
     cay_log_init("supervisor");
     int r = open_keeper(&k, cfg, &err);
+    if (r == 0)
+        r = cay_backend_identify(cfg, &a, &err);
     if (r == 0)
         r = cay_backend_claim(cfg, &err);
     if (r == 0)
@@ -354,6 +357,8 @@ int cay_supervisor_down(const char *data_dir)
     }
     if (r == 0)
         r = cay_backend_recall(&cfg, &a, &err);
+    if (r >= 0)
+        r = cay_backend_identify(&cfg, &a, &err);
     if (r >= 0) {
         start_engine(&k);
         r = strcmp(cfg.provider, "native") == 0 ? ask_down(&k, &err) : cay_backend_down(&cfg, &err);

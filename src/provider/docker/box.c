@@ -15,6 +15,18 @@ const char *cay_docker_name(struct cay_arena *a, const char *id)
     return cay_arena_printf(a, "/containers/cay-%s", id);
 }
 
+const struct cay_json *cay_docker_below(const struct cay_json *at, const char *key)
+{
+    const struct cay_json *v = at && at->kind == CAY_JSON_OBJECT ? cay_json_get(at, key) : NULL;
+    return v && v->kind != CAY_JSON_NULL ? v : NULL;
+}
+
+static uint64_t number(const struct cay_json *at, const char *key)
+{
+    int64_t v = at && at->kind == CAY_JSON_OBJECT ? cay_json_get_int(at, key, 0) : 0;
+    return v > 0 ? (uint64_t)v : 0;
+}
+
 /* 2026-11-15T17:22:30.123456789Z; the year 1 is never. */
 static int64_t read_time(const char *text)
 {
@@ -29,7 +41,7 @@ static int64_t read_time(const char *text)
     return (int64_t)timegm(&t) * 1000 + ms;
 }
 
-static bool was_killed(struct cay_docker *d, const char *id)
+bool cay_docker_was_killed(struct cay_docker *d, const char *id)
 {
     bool found = false;
     pthread_mutex_lock(&d->lock);
@@ -65,7 +77,7 @@ static void read_death(struct cay_docker *d, const struct cay_json *state,
     if (never)
         return;
     int signal = code > 128 && code < 128 + 65 ? code - 128 : 0;
-    if (code == 0 || was_killed(d, e->id)) {
+    if (code == 0 || cay_docker_was_killed(d, e->id)) {
         e->death.reason = "stopped";
     } else if (signal) {
         /* OOMKilled says that somebody in it was, at some time */
@@ -87,15 +99,18 @@ static int read_box(struct cay_docker *d, const struct cay_json *json, const cha
         return cay_fail(err, CAY_ERR_PROVIDER, "Docker's answer is no container");
     if (strcmp(cay_json_get_str(labels, CAY_DOCKER_LABEL, ""), d->instance) != 0)
         return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
-    *out =
-        (struct cay_docker_box){.pid = (uint32_t)cay_json_get_int(state, "Pid", 0),
-                                .volume = cay_json_get_str(labels, "cay.volume", ""),
-                                .given = *cay_json_get_str(labels, "cay.given", ""),
-                                .disk = cay_json_get_str(labels, "cay.disk", ""),
-                                .image = cay_json_get_str(json, "Image", ""),
-                                .copied = strncmp(cay_json_get_str(config, "Image", ""),
-                                                  CAY_DOCKER_SNAPS, strlen(CAY_DOCKER_SNAPS)) == 0,
-                                .config = config};
+    *out = (struct cay_docker_box){
+        .pid = (uint32_t)cay_json_get_int(state, "Pid", 0),
+        .container = cay_json_get_str(json, "Id", ""),
+        .own_bytes = number(json, "SizeRw"),
+        .volume = cay_json_get_str(labels, "cay.volume", ""),
+        .given = *cay_json_get_str(labels, "cay.given", ""),
+        .disk = cay_json_get_str(labels, "cay.disk", ""),
+        .image = cay_json_get_str(json, "Image", ""),
+        .copied = strncmp(cay_docker_short(cay_json_get_str(config, "Image", "")), CAY_DOCKER_SNAPS,
+                          strlen(CAY_DOCKER_SNAPS)) == 0,
+        .config = config,
+        .host = cay_json_get(json, "HostConfig")};
     struct cay_provider_entry *e = &out->entry;
     cay_str_copy(e->id, sizeof e->id, id);
     e->running = cay_json_get_bool(state, "Running", false);
@@ -107,15 +122,36 @@ static int read_box(struct cay_docker *d, const struct cay_json *json, const cha
     return 0;
 }
 
-int cay_docker_inspect(struct cay_docker *d, struct cay_arena *a, const char *id,
-                       struct cay_docker_box *out, struct cay_error *err)
+static int look_at(struct cay_docker *d, struct cay_arena *a, const char *id, const char *query,
+                   struct cay_docker_box *out, struct cay_error *err)
 {
     struct cay_docker_answer answer;
-    int r = cay_docker_call(d, a, "GET", cay_arena_printf(a, "%s/json", cay_docker_name(a, id)),
-                            NULL, &answer, err);
+    int r = cay_docker_call(d, a, "GET",
+                            cay_arena_printf(a, "%s/json%s", cay_docker_name(a, id), query), NULL,
+                            &answer, err);
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail(err, r, "sandbox not found");
     return r < 0 ? r : read_box(d, answer.json, id, out, err);
+}
+
+int cay_docker_inspect(struct cay_docker *d, struct cay_arena *a, const char *id,
+                       struct cay_docker_box *out, struct cay_error *err)
+{
+    return look_at(d, a, id, "", out, err);
+}
+
+int cay_docker_measure(struct cay_docker *d, struct cay_arena *a, const char *id,
+                       struct cay_docker_box *out, struct cay_error *err)
+{
+    return look_at(d, a, id, "?size=true", out, err);
+}
+
+struct cay_engine_request cay_docker_request(enum cay_engine_op op,
+                                             const struct cay_docker_box *box)
+{
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = op, .pid = box->pid};
+    cay_str_copy(rq.container, sizeof rq.container, box->container);
+    return rq;
 }
 
 static int not_running(struct cay_error *err)
@@ -139,21 +175,10 @@ int cay_docker_act(struct cay_docker *d, struct cay_arena *a, const char *id, co
 
 /* ---- what it uses ---- */
 
-const struct cay_json *cay_docker_below(const struct cay_json *at, const char *key)
+int cay_docker_usage_of(struct cay_docker *d, const struct cay_docker_box *box,
+                        struct cay_usage *out, struct cay_error *err)
 {
-    const struct cay_json *v = at && at->kind == CAY_JSON_OBJECT ? cay_json_get(at, key) : NULL;
-    return v && v->kind != CAY_JSON_NULL ? v : NULL;
-}
-
-static struct cay_engine_request of_pid(enum cay_engine_op op, uint32_t pid)
-{
-    return (struct cay_engine_request){.version = CAY_ENGINE_VERSION, .op = op, .pid = pid};
-}
-
-int cay_docker_usage_of(struct cay_docker *d, uint32_t pid, struct cay_usage *out,
-                        struct cay_error *err)
-{
-    const struct cay_engine_request rq = of_pid(CAY_ENGINE_USAGE, pid);
+    const struct cay_engine_request rq = cay_docker_request(CAY_ENGINE_USAGE, box);
     struct cay_usage now;
     size_t len = 0;
     int r = cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, &now, sizeof now, &len, NULL, err);
@@ -171,7 +196,7 @@ int cay_docker_usage(struct cay_provider *p, const char *id, struct cay_usage *o
     struct cay_docker *d = (struct cay_docker *)p;
     struct cay_docker_box box;
     int r = cay_docker_running(d, &a, id, &box, err);
-    return r < 0 ? r : cay_docker_usage_of(d, box.pid, out, err);
+    return r < 0 ? r : cay_docker_usage_of(d, &box, out, err);
 }
 
 /* By the engine, which refuses what is in use; Docker has to know for the next start. */
@@ -187,7 +212,7 @@ int cay_docker_limit(struct cay_provider *p, const char *id, const struct cay_sp
         return r;
     if (d->sized > 0 && strtoull(box.disk, NULL, 10) != spec->disk_bytes)
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "Docker cannot change the limit of a disk");
-    struct cay_engine_request rq = of_pid(CAY_ENGINE_LIMIT, box.pid);
+    struct cay_engine_request rq = cay_docker_request(CAY_ENGINE_LIMIT, &box);
     rq.memory_bytes = spec->memory_bytes;
     rq.cpu_milli = spec->cpu_milli;
     rq.pids = spec->pids;
@@ -195,30 +220,42 @@ int cay_docker_limit(struct cay_provider *p, const char *id, const struct cay_sp
     if (r == CAY_ERR_NOT_FOUND)
         return not_running(err);
     cay_docker_write_limits(spec, &limits);
-    return r < 0 ? r : cay_docker_act(d, &a, id, "update", &limits, err);
+    if (r == 0)
+        r = cay_docker_act(d, &a, id, "update", &limits, err);
+    return r == CAY_ERR_NOT_FOUND ? 0 : r; /* a call that Podman does not know; start sees to it */
 }
 
 /* ---- sockets inside ---- */
 
-int cay_docker_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
-                      int *fd_out, struct cay_error *err)
+static int ask_sockets(struct cay_docker *d, const struct cay_docker_box *box,
+                       enum cay_socket_kind kind, int *fd_out, struct cay_error *err)
 {
-    CAY_AUTO_ARENA struct cay_arena a = {0};
     CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
-    struct cay_docker *d = (struct cay_docker *)p;
-    struct cay_docker_box box;
+    struct cay_engine_request rq = cay_docker_request(CAY_ENGINE_SOCKET, box);
     int want = kind == CAY_SOCKET_OUT ? 2 : 1;
-    int r = cay_docker_running(d, &a, id, &box, err);
-    if (r < 0)
-        return r;
-    struct cay_engine_request rq = of_pid(CAY_ENGINE_SOCKET, box.pid);
     rq.socket = kind;
-    r = cay_local_call_fds(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fds, err);
+    int r = cay_local_call_fds(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fds, err);
     if (r == 0 && fds.count != want)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no sockets");
     for (int i = 0; r == 0 && i < want; i++)
         fd_out[i] = cay_take_fd(&fds.at[i]);
     return r;
+}
+
+int cay_docker_socket(struct cay_provider *p, const char *id, enum cay_socket_kind kind,
+                      int *fd_out, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_docker_box box;
+    struct cay_error ignored; /* then the Engine is asked */
+    if (cay_docker_find_place(d, &a, id, false, &box) &&
+        ask_sockets(d, &box, kind, fd_out, &ignored) == 0)
+        return 0;
+    int r = cay_docker_running(d, &a, id, &box, err);
+    if (r == 0)
+        cay_docker_note_place(d, &box, false);
+    return r < 0 ? r : ask_sockets(d, &box, kind, fd_out, err);
 }
 
 int cay_docker_way_out(struct cay_provider *p, const char *id, struct cay_way_out *out,

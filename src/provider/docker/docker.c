@@ -14,10 +14,14 @@
 #include <time.h>
 
 #define HEALTH_MS 5000
-#define UP_MS 10000 /* from its start until cay-init listens */
+#define LATE_MS 2000 /* that an end may take when its grace is over */
+#define UP_MS 10000  /* from its start until cay-init listens */
 #define UP_LOOK_MS 2
 #define API_MINOR 41
 #define USUAL_SOCKET "unix:///var/run/docker.sock"
+
+static const char not_here[] =
+    "the Docker Engine runs containers on another machine, where we cannot reach into them";
 
 /* ---- pid 1 ---- */
 
@@ -57,10 +61,10 @@ static size_t pack_image(const struct cay_docker_box *box, struct cay_arena *a, 
     return len;
 }
 
-static int ask_engine(struct cay_docker *d, enum cay_engine_op op, uint32_t pid, int *fd_out,
-                      struct cay_error *err)
+static int ask_engine(struct cay_docker *d, enum cay_engine_op op, const struct cay_docker_box *box,
+                      int *fd_out, struct cay_error *err)
 {
-    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = op, .pid = pid};
+    struct cay_engine_request rq = cay_docker_request(op, box);
     int r = cay_local_call(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, fd_out, err);
     if (r == 0 && *fd_out < 0)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no socket");
@@ -73,12 +77,36 @@ static int reach(struct cay_local *l, const char *id, char *data, size_t size, s
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_docker *d = (struct cay_docker *)l;
     struct cay_docker_box box;
+    struct cay_error ignored; /* it is not there any more, says who can tell */
+    *len_out = 0;             /* what is known of it is so still */
+    if (cay_docker_find_place(d, &a, id, true, &box) &&
+        ask_engine(d, CAY_ENGINE_JOIN, &box, fd_out, &ignored) == 0)
+        return 0;
     int r = cay_docker_running(d, &a, id, &box, err);
     if (r == 0)
-        r = ask_engine(d, CAY_ENGINE_JOIN, box.pid, fd_out, err);
-    if (r == 0)
-        *len_out = pack_image(&box, &a, data, size);
-    return r;
+        r = ask_engine(d, CAY_ENGINE_JOIN, &box, fd_out, err);
+    if (r < 0)
+        return r;
+    cay_docker_note_place(d, &box, true);
+    *len_out = pack_image(&box, &a, data, size);
+    return 0;
+}
+
+/* It is up, says the Engine, and has another number now or none: it ended. Else it runs where we
+ * are not. */
+static int explain(struct cay_docker *d, const char *id, uint32_t pid, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker_box box;
+    bool elsewhere = err->name && strcmp(err->name, "ENGINE_ELSEWHERE") == 0;
+    int r = cay_docker_running(d, &a, id, &box, err);
+    if (r < 0 || box.pid != pid)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the container ended as soon as it was started");
+    if (!elsewhere)
+        return cay_fail(err, CAY_ERR_PROVIDER,
+                        "pid 1 of the container does not answer; its runtime must be runc or crun");
+    atomic_store(&d->elsewhere, true);
+    return cay_fail_as(err, CAY_ERR_UNSUPPORTED, "ENGINE_ELSEWHERE", "%s", not_here);
 }
 
 /* Started, but cay-init has to come up: a few milliseconds. Then its network is made, before
@@ -92,26 +120,31 @@ static int settle(struct cay_docker *d, const char *id, struct cay_error *err)
     int fd = -1;
     int64_t until = cay_clock_mono_ms() + UP_MS;
     int r = cay_docker_running(d, &a, id, &box, err);
+    if (r == CAY_ERR_CONFLICT)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the container ended as soon as it was started");
     if (r < 0)
-        return cay_wrap(err, "the container ended as soon as it was started");
-    while ((r = ask_engine(d, CAY_ENGINE_SETTLE, box.pid, &fd, &yet)) < 0) {
-        if (cay_clock_mono_ms() > until || r == CAY_ERR_UNAVAILABLE) {
+        return r;
+    while ((r = ask_engine(d, CAY_ENGINE_SETTLE, &box, &fd, &yet)) < 0) {
+        bool away = r == CAY_ERR_UNAVAILABLE || r == CAY_ERR_TIMEOUT;
+        if (away || r == CAY_ERR_UNSUPPORTED || cay_clock_mono_ms() > until) {
             *err = yet;
-            return cay_wrap(err, "cannot reach pid 1 of the container; the Docker Engine must be "
-                                 "on this machine, and its runtime runc or crun");
+            return away ? r : explain(d, id, box.pid, err);
         }
         (void)nanosleep(&(struct timespec){.tv_nsec = UP_LOOK_MS * 1000000L}, NULL);
     }
+    atomic_store(&d->elsewhere, false);
+    cay_docker_note_place(d, &box, true);
     cay_pid1_learn(&d->local, id, data, pack_image(&box, &a, data, sizeof data), fd);
     return 0;
 }
 
 /* ---- life ---- */
 
+/* One that is up already is settled all the same: whoever began it may have been cut short. */
 static int run_container(struct cay_docker *d, struct cay_arena *a, const char *id,
                          struct cay_error *err)
 {
-    cay_pid1_forget(&d->local, id);
+    cay_docker_forget(d, id);
     cay_docker_forget_killed(d, id);
     int r = cay_docker_act(d, a, id, "start", NULL, err);
     return r < 0 ? r : settle(d, id, err);
@@ -120,28 +153,49 @@ static int run_container(struct cay_docker *d, struct cay_arena *a, const char *
 static int post_container(struct cay_docker *d, struct cay_arena *a, const char *id,
                           const char *image, const struct cay_spec *spec, struct cay_error *err)
 {
-    CAY_AUTO_BUF struct cay_buf body = {0};
     char own[CAY_ID_SIZE];
     cay_id_volume(own, id);
-    cay_docker_write_create(d, id, image, spec->volume ? spec->volume : own, spec, &body);
-    return cay_docker_call(d, a, "POST", cay_arena_printf(a, "/containers/create?name=cay-%s", id),
-                           &body, NULL, err);
+    for (;;) {
+        CAY_AUTO_BUF struct cay_buf body = {0};
+        cay_docker_write_create(d, id, image, spec->volume ? spec->volume : own, spec, &body);
+        int r =
+            cay_docker_call(d, a, "POST", cay_arena_printf(a, "/containers/create?name=cay-%s", id),
+                            &body, NULL, err);
+        if (r != CAY_ERR_PROVIDER || d->sized <= 0 || !strstr(err->msg, "storage-opt"))
+            return r;
+        d->sized = -1; /* a storage driver that cannot, where volumes can */
+    }
 }
 
-/* A repeated one finds the first: the name is taken, by us. */
+/* Nobody looks beforehand whether the image is fitted, or still there: this asks, and knows. A
+ * repeated one finds the first: the name is taken, by us. */
 static int make_container(struct cay_docker *d, struct cay_arena *a, const char *id,
                           const char *image, const struct cay_spec *spec, struct cay_error *err)
 {
     struct cay_docker_box box;
     int r = post_container(d, a, id, image, spec, err);
-    if (r == CAY_ERR_PROVIDER && d->sized > 0 && strstr(err->msg, "storage-opt")) {
-        d->sized = -1; /* a storage driver that cannot, where volumes can */
+    if (r == CAY_ERR_NOT_FOUND && spec->from)
+        return cay_fail_as(err, r, "SNAPSHOT_NOT_FOUND", "snapshot not found");
+    if (r == CAY_ERR_NOT_FOUND && (r = cay_docker_fit(d, a, spec->image, err)) == 0)
         r = post_container(d, a, id, image, spec, err);
-    }
     if (r != CAY_ERR_CONFLICT)
         return r;
     r = cay_docker_inspect(d, a, id, &box, err);
-    return r < 0 ? cay_wrap(err, "the name of the container is taken") : 0;
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_fail(err, CAY_ERR_PROVIDER, "somebody else has a container named cay-%s", id);
+    return r;
+}
+
+/* Docker labels a volume that it makes with a container, Podman does not. */
+static int label_volume(struct cay_docker *d, struct cay_arena *a, const char *id,
+                        const struct cay_spec *spec, struct cay_error *err)
+{
+    char own[CAY_ID_SIZE];
+    int podman = cay_docker_is_podman(d, a, err);
+    if (podman <= 0)
+        return podman;
+    cay_id_volume(own, id);
+    return cay_docker_make_volume(d, a, own, spec->disk_bytes, err);
 }
 
 static int choose_image(struct cay_docker *d, struct cay_arena *a, const char *id,
@@ -151,7 +205,7 @@ static int choose_image(struct cay_docker *d, struct cay_arena *a, const char *i
     *copied = (struct cay_copied){0};
     if (spec->from)
         return cay_docker_copy(d, a, spec, id, image, temporary, copied, err);
-    return cay_docker_fit(d, a, spec->image, image, err);
+    return cay_docker_fit_name(d, a, spec->image, image, err);
 }
 
 static void drop_own(struct cay_docker *d, struct cay_arena *a, const char *id)
@@ -167,6 +221,7 @@ static void undo_create(struct cay_docker *d, struct cay_arena *a, const char *i
                         const struct cay_spec *spec)
 {
     struct cay_error ignored; /* as above */
+    cay_docker_note_killed(d, id);
     (void)cay_docker_call(d, a, "DELETE",
                           cay_arena_printf(a, "%s?force=true", cay_docker_name(a, id)), NULL, NULL,
                           &ignored);
@@ -179,12 +234,8 @@ static int create(struct cay_provider *p, const char *id, const struct cay_spec 
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_docker *d = (struct cay_docker *)p;
-    struct cay_docker_box box;
-    struct cay_error unknown;
     const char *image = NULL;
     bool temporary = false;
-    if (cay_docker_inspect(d, &a, id, &box, &unknown) == 0 && box.entry.running)
-        return 0;
     cay_docker_try_size(d);
     int r = choose_image(d, &a, id, spec, &image, &temporary, copied, err);
     if (r < 0)
@@ -192,7 +243,9 @@ static int create(struct cay_provider *p, const char *id, const struct cay_spec 
     if (spec->volume)
         pthread_mutex_lock(&d->attaching);
     if (spec->volume)
-        r = cay_docker_find_volume(d, &a, spec->volume, err);
+        r = cay_docker_find_volume(d, &a, spec->volume, id, err);
+    else if (!spec->from)
+        r = label_volume(d, &a, id, spec, err);
     if (r == 0)
         r = make_container(d, &a, id, image, spec, err);
     if (spec->volume)
@@ -219,26 +272,27 @@ static int start(struct cay_provider *p, const char *id, const struct cay_spec *
     int r = cay_docker_inspect(d, &a, id, &box, err);
     if (r < 0 || box.entry.running)
         return r;
-    cay_docker_write_limits(spec, &limits);
-    r = cay_docker_act(d, &a, id, "update", &limits, err);
-    return r < 0 ? r : run_container(d, &a, id, err);
+    if (!cay_docker_has_limits(&box, spec)) {
+        cay_docker_write_limits(spec, &limits);
+        r = cay_docker_act(d, &a, id, "update", &limits, err);
+    }
+    bool later = r == CAY_ERR_NOT_FOUND; /* a call that Podman does not know: by us, once it runs */
+    if (r == 0 || later)
+        r = run_container(d, &a, id, err);
+    return r == 0 && later ? cay_docker_limit(p, id, spec, err) : r;
 }
 
-/* Until it is down, however long that is asked to take. */
-static int wait_down(struct cay_docker *d, const char *id, int64_t wait_ms, struct cay_error *err)
+/* Until it is so ("not-running", "removed"), or gone altogether. */
+static int await(struct cay_docker *d, struct cay_arena *a, const char *id, const char *condition,
+                 int64_t wait_ms, struct cay_error *err)
 {
-    struct timespec nap = {.tv_nsec = 5000000};
-    int64_t until = cay_clock_mono_ms() + wait_ms;
-    for (;;) {
-        CAY_AUTO_ARENA struct cay_arena a = {0};
-        struct cay_docker_box box;
-        int r = cay_docker_inspect(d, &a, id, &box, err);
-        if (r < 0 || !box.entry.running)
-            return r;
-        if (cay_clock_mono_ms() > until)
-            return cay_fail(err, CAY_ERR_TIMEOUT, "the container did not end");
-        (void)nanosleep(&nap, NULL);
-    }
+    struct cay_docker_answer ignored;
+    const struct cay_docker_question q = {
+        .method = "POST",
+        .path = cay_arena_printf(a, "%s/wait?condition=%s", cay_docker_name(a, id), condition),
+        .wait_ms = wait_ms};
+    int r = cay_docker_ask(d, a, &q, &ignored, err);
+    return r == CAY_ERR_NOT_FOUND ? 0 : r;
 }
 
 static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct cay_error *err)
@@ -253,12 +307,14 @@ static int stop(struct cay_provider *p, const char *id, int64_t grace_ms, struct
     if (box.entry.paused && (r = cay_docker_act(d, &a, id, "unpause", NULL, err)) < 0)
         return r;
     bool told = cay_local_stop(&d->local, id, grace_ms, &polite) == 0;
-    cay_pid1_forget(&d->local, id);
-    if (told && wait_down(d, id, grace_ms + 2000, &polite) == 0)
+    cay_docker_forget(d, id);
+    if (told && await(d, &a, id, "not-running", grace_ms + LATE_MS, &polite) == 0)
         return 0;
     cay_docker_note_killed(d, id);
     r = cay_docker_act(d, &a, id, "kill", NULL, err); /* 409: it ended in the meantime */
-    return r < 0 && r != CAY_ERR_CONFLICT ? r : wait_down(d, id, CAY_ENGINE_CALL_MS, err);
+    return r < 0 && r != CAY_ERR_CONFLICT
+               ? r
+               : await(d, &a, id, "not-running", CAY_ENGINE_CALL_MS, err);
 }
 
 /* The Engine gave up: somebody in it waits in the kernel, where nothing reaches him. */
@@ -277,24 +333,23 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
     struct cay_docker_box box;
     struct cay_usage last = {0};
     struct cay_error ignored; /* what it used is nobody's condition */
-    cay_pid1_forget(&d->local, id);
+    cay_docker_forget(d, id);
     int r = cay_docker_inspect(d, &a, id, &box, err);
-    if (r == CAY_ERR_NOT_FOUND) {
+    if (r == CAY_ERR_NOT_FOUND)
         *used = last;
-        return 0;
-    }
-    if (r == 0 && box.entry.running)
-        (void)cay_docker_usage_of(d, box.pid, &last, &ignored);
-    if (r == 0)
-        cay_docker_note_killed(d, id);
-    if (r == 0)
-        r = cay_docker_call(d, &a, "DELETE",
-                            cay_arena_printf(&a, "%s?force=true", cay_docker_name(&a, id)), NULL,
-                            NULL, err);
-    bool gone = r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT; /* or another is at it */
+    if (r < 0)
+        return r == CAY_ERR_NOT_FOUND ? 0 : r;
+    if (box.entry.running)
+        (void)cay_docker_usage_of(d, &box, &last, &ignored);
+    cay_docker_note_killed(d, id);
+    r = cay_docker_call(d, &a, "DELETE",
+                        cay_arena_printf(&a, "%s?force=true", cay_docker_name(&a, id)), NULL, NULL,
+                        err);
     if (r == CAY_ERR_PROVIDER && strstr(err->msg, "kill"))
         return took_long("its processes do not end", err);
-    if (r < 0 && !gone)
+    if (r == CAY_ERR_CONFLICT) /* another is at it */
+        r = await(d, &a, id, "removed", CAY_ENGINE_CALL_MS, err);
+    if (r < 0 && r != CAY_ERR_NOT_FOUND)
         return r;
     if (box.copied)
         cay_docker_drop_untagged(d, &a, box.image);
@@ -332,22 +387,19 @@ static int list(struct cay_provider *p, struct cay_arena *a, struct cay_provider
                 struct cay_error *err)
 {
     struct cay_docker *d = (struct cay_docker *)p;
-    struct cay_docker_answer answer;
-    const char *filters = cay_docker_encode(
-        a, cay_arena_printf(a, "{\"label\":[\"" CAY_DOCKER_LABEL "=%s\"]}", d->instance));
-    int r = cay_docker_call(d, a, "GET",
-                            cay_arena_printf(a, "/containers/json?all=true&filters=%s", filters),
-                            NULL, &answer, err);
-    if (r == 0 && (!answer.json || answer.json->kind != CAY_JSON_ARRAY))
-        r = cay_fail(err, CAY_ERR_PROVIDER, "Docker's answer is no list");
+    const struct cay_json *first;
+    size_t count = 1;
+    int r = cay_docker_list(
+        d, a, "/containers/json?all=true",
+        cay_arena_printf(a, "{\"label\":[\"" CAY_DOCKER_LABEL "=%s\"]}", d->instance), &first, err);
     if (r < 0)
         return r;
-    struct cay_provider_list found = {
-        cay_arena_alloc(a, (answer.json->count + 1) * sizeof *found.at), 0};
-    for (const struct cay_json *v = answer.json->first; v; v = v->next) {
+    for (const struct cay_json *v = first; v; v = v->next)
+        count++;
+    struct cay_provider_list found = {cay_arena_alloc(a, count * sizeof *found.at), 0};
+    for (const struct cay_json *v = first; v; v = v->next) {
         struct cay_docker_box box;
-        const struct cay_json *labels = cay_docker_below(v, "Labels");
-        const char *id = labels ? cay_json_get_str(labels, "cay.id", "") : "";
+        const char *id = cay_json_get_str(cay_json_get(v, "Labels"), "cay.id", "");
         if (!cay_id_is_sandbox(id))
             continue;
         r = cay_docker_inspect(d, a, id, &box, err);
@@ -392,34 +444,59 @@ static bool lacks_runtime(struct cay_docker *d, struct cay_arena *a)
     return known && !cay_docker_below(known, d->runtime);
 }
 
+/* What to do about it, by a word of what is wrong; the last for everything else. */
+static const char *find_fix(const char *why)
+{
+    static const struct {
+        const char *sign, *fix;
+    } signs[] = {
+        {"No such file",
+         "install Docker or start it (`systemctl start docker`), or name its socket "
+         "with --docker-host"},
+        {"refused", "start Docker (`systemctl start docker`): nobody listens there"},
+        {"denied", "let root open Docker's socket, or name another with --docker-host"},
+        {"too new", "install a Docker Engine with API 1.41 or newer (20.10)"},
+        {"not trusted", "put the authority that signs the Engine's certificate into ca.pem of "
+                        "--docker-cert-path"},
+        {"speak TLS", "speak to it without TLS: no --docker-cert-path, no DOCKER_TLS_VERIFY"},
+        {"in time", "Docker is there and does not answer: look at its log, restart it"},
+        {"", "see that it is Docker's API, and with TLS whether it wants --docker-cert-path"},
+    };
+    size_t i = 0;
+    while (!strstr(why, signs[i].sign))
+        i++;
+    return signs[i].fix;
+}
+
 static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                   struct cay_error *err)
 {
     struct cay_docker *d = (struct cay_docker *)p;
+    const struct cay_docker_question q = {
+        .method = "GET", .path = "/version", .wait_ms = HEALTH_MS};
     struct cay_docker_answer answer = {0};
     unsigned major = 0, minor = 0;
     (void)err;
     struct cay_error why = {0};
     *out = (struct cay_health){.version = "unknown", .disk = disk(p)};
-    if (cay_docker_call(d, a, "GET", "/version", NULL, &answer, &why) < 0) {
-        bool old = answer.status == 400;
-        bool closed = strstr(why.cause, "denied");
-        add_problem(out, a, "docker", cay_arena_printf(a, "%s: %s", why.msg, why.cause),
-                    old      ? "install a Docker Engine with API 1.41 or newer (20.10)"
-                    : closed ? "run `cay serve` as root, or let it open Docker's socket"
-                             : "start Docker (`systemctl start docker`), or name its socket with "
-                               "--docker-host");
+    if (cay_docker_ask(d, a, &q, &answer, &why) < 0) {
+        const char *text =
+            cay_arena_printf(a, "%s%s%s", why.msg, *why.cause ? ": " : "", why.cause);
+        add_problem(out, a, "docker", text, find_fix(text));
         return 0;
     }
     out->version = cay_arena_strdup(a, cay_json_get_str(answer.json, "Version", "unknown"));
     const char *api = cay_json_get_str(answer.json, "ApiVersion", "0.0");
     if (sscanf(api, "%u.%u", &major, &minor) != 2 || major < 1 || (major == 1 && minor < API_MINOR))
         add_problem(out, a, "docker", cay_arena_printf(a, "its API is %s", api),
-                    "install a Docker Engine with API 1.41 or newer (20.10)");
+                    find_fix("too new"));
     if (d->runtime && lacks_runtime(d, a))
         add_problem(out, a, "docker runtime", cay_arena_printf(a, "it has no %s", d->runtime),
                     "tell the Docker Engine of it (`runtimes` in daemon.json), or leave "
                     "--docker-runtime out");
+    if (atomic_load(&d->elsewhere))
+        add_problem(out, a, "docker", not_here,
+                    "run `cay serve` on the machine that the Engine is on");
     return 0;
 }
 
@@ -439,24 +516,25 @@ static int read_instance(struct cay_docker *d, struct cay_error *err)
     return r;
 }
 
-/* Containers that never ran and were to be removed, of a server that was killed over it. */
-static void remove_helpers(struct cay_docker *d)
+/* Containers that never ran and were to be removed, of a server that was killed over it; and fitted
+ * images of another version of cay, unless a sandbox is made from them. */
+static void sweep(struct cay_docker *d)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_docker_answer answer;
+    const struct cay_json *v = NULL;
     struct cay_error ignored; /* an Engine that is away has its say in health */
-    const char *filters = cay_docker_encode(
-        &a, cay_arena_printf(&a, "{\"name\":[\"^/" CAY_DOCKER_HELPER "%s-\"]}", d->instance));
-    if (cay_docker_call(d, &a, "GET",
-                        cay_arena_printf(&a, "/containers/json?all=true&filters=%s", filters), NULL,
-                        &answer, &ignored) < 0 ||
-        !answer.json || answer.json->kind != CAY_JSON_ARRAY)
+    if (cay_docker_list(
+            d, &a, "/containers/json?all=true",
+            cay_arena_printf(&a, "{\"name\":[\"^/" CAY_DOCKER_HELPER "%s-\"]}", d->instance), &v,
+            &ignored) < 0)
         return;
-    for (const struct cay_json *v = answer.json->first; v; v = v->next)
+    for (; v; v = v->next)
         (void)cay_docker_call(d, &a, "DELETE",
                               cay_arena_printf(&a, "/containers/%s?force=true&v=true",
                                                cay_json_get_str(v, "Id", "-")),
                               NULL, NULL, &ignored);
+    cay_docker_drop_halves(d, &a);
+    (void)cay_docker_drop_fits(d, &a, d->tools, &(struct cay_pruned){0}, &ignored);
 }
 
 static void free_docker(struct cay_docker *d)
@@ -468,6 +546,7 @@ static void free_docker(struct cay_docker *d)
     pthread_mutex_destroy(&d->attaching);
     pthread_mutex_destroy(&d->copying);
     cay_close_fd(&d->closing);
+    cay_close_fd(&d->staged_fd);
     free(d->url);
     free(d);
 }
@@ -488,8 +567,17 @@ static struct cay_docker *new_docker(const struct cay_config *cfg, struct cay_qu
                    d->runtime ? d->runtime : "");
     d->host = cfg->docker_host ? cfg->docker_host : USUAL_SOCKET;
     d->dials = strncmp(d->host, "unix://", 7) == 0;
+    d->staged_fd = -1;
+    if (!d->dials) {
+        d->ca = cfg->docker_ca;
+        d->cert = cfg->docker_cert;
+        d->key = cfg->docker_key;
+    }
     const char *address = strstr(d->host, "://");
-    if (asprintf(&d->url, "http://%s", d->dials ? "docker" : address ? address + 3 : d->host) < 0)
+    if (asprintf(&d->url, "%s://%s", d->ca ? "https" : "http",
+                 d->dials  ? "docker"
+                 : address ? address + 3
+                           : d->host) < 0)
         abort();
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->fitting, NULL);
@@ -505,10 +593,12 @@ static int open_docker(const struct cay_config *cfg, struct cay_queue *events,
     int r = read_instance(d, err);
     if (r == 0)
         r = cay_docker_mark_tools(d, err);
-    if (r == 0) {
-        remove_helpers(d);
+    if (r == 0)
+        r = cay_docker_stage_open(d, err);
+    if (r == 0)
+        sweep(d);
+    if (r == 0)
         cay_docker_try_size(d);
-    }
     if (r == 0 && pthread_create(&d->listener, NULL, cay_docker_listen, d) != 0)
         r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the Docker provider");
     if (r < 0)
@@ -554,4 +644,13 @@ const struct cay_provider_ops cay_provider_docker = {
     .resize = cay_local_resize,
     .file = cay_local_file,
     .executions = cay_local_executions,
+    .image_has = cay_docker_image_has,
+    .image_layer = cay_docker_image_layer,
+    .image_put = cay_docker_image_put,
+    .image_list = cay_docker_image_list,
+    .image_remove = cay_docker_image_remove,
+    .image_prune = cay_docker_image_prune,
+    .image_export = cay_docker_image_export,
+    .build = cay_docker_build,
+    .recipes = cay_local_recipes,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hears of containers that end. While the Engine could not be heard something may have happened: an
- * entry without an id says so. */
+ * entry without an id says so, once the Engine is there again. */
 #include "base/buf.h"
 #include "model/limits.h"
 #include "provider/docker/docker.h"
@@ -9,7 +9,9 @@
 #include <string.h>
 
 #define AGAIN_MS 500
-#define FOREVER_MS (365 * INT64_C(86400000))
+#define SILENCE_MS                                                                                 \
+    (10 * 60 * 1000) /* then it is begun anew: a connection may be dead and not tell */
+#define PING_MS 5000
 #define LINE_MAX_BYTES (1u << 20)
 
 struct ear {
@@ -36,12 +38,14 @@ static void died(struct cay_docker *d, const char *line, size_t len)
     struct cay_docker_box box;
     if (cay_json_parse(&a, line, len, &event, &err) < 0)
         return;
-    const struct cay_json *actor = cay_json_get(event, "Actor");
-    const struct cay_json *labels = actor ? cay_json_get(actor, "Attributes") : NULL;
-    const char *id = labels ? cay_json_get_str(labels, "cay.id", "") : "";
+    const struct cay_json *about = cay_json_get(cay_json_get(event, "Actor"), "Attributes");
+    const char *id = cay_json_get_str(about, "cay.id", "");
+    const char *code = cay_json_get_str(about, "exitCode", "");
     if (!cay_id_is_sandbox(id))
         return;
-    cay_pid1_forget(&d->local, id);
+    cay_docker_forget(d, id);
+    if (strcmp(code, "0") == 0 || cay_docker_was_killed(d, id))
+        return; /* by us: whoever asked for it knows */
     if (cay_docker_inspect(d, &a, id, &box, &err) == 0 && !box.entry.running)
         push(d, &box.entry);
     else
@@ -70,34 +74,51 @@ static bool closing(struct cay_docker *d, int64_t wait_ms)
     return poll(&fd, 1, (int)wait_ms) > 0;
 }
 
+/* However it ends, it is begun anew. */
+static void hear(struct cay_docker *d)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_ANSWER struct cay_client_answer answer = {0};
+    struct cay_error err;
+    struct ear ear = {.d = d};
+    const char *filters =
+        cay_docker_encode(&a, cay_arena_printf(&a,
+                                               "{\"type\":[\"container\"],\"event\":[\"die\"],"
+                                               "\"label\":[\"" CAY_DOCKER_LABEL "=%s\"]}",
+                                               d->instance));
+    struct cay_client_request rq = {
+        .method = "GET",
+        .path = cay_arena_printf(&a, CAY_DOCKER_API "/events?filters=%s", filters),
+        .on_data = on_data,
+        .arg = &ear,
+        .idle_ms = SILENCE_MS};
+    struct cay_client *c = cay_docker_take(d, &err);
+    if (!c)
+        return;
+    cay_client_interrupt_on(c, d->closing);
+    (void)cay_client_call(c, &rq, &answer, &err);
+    cay_client_free(c);
+    cay_buf_done(&ear.line);
+}
+
+static bool is_there(struct cay_docker *d)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker_answer ignored;
+    struct cay_error err;
+    const struct cay_docker_question q = {.method = "GET", .path = "/_ping", .wait_ms = PING_MS};
+    return cay_docker_ask(d, &a, &q, &ignored, &err) == 0;
+}
+
 void *cay_docker_listen(void *docker)
 {
     struct cay_docker *d = docker;
     for (bool first = true; !closing(d, first ? 0 : AGAIN_MS); first = false) {
-        CAY_AUTO_ARENA struct cay_arena a = {0};
-        CAY_AUTO_ANSWER struct cay_client_answer answer = {0};
-        struct cay_error err;
-        struct ear ear = {.d = d};
-        const char *filters =
-            cay_docker_encode(&a, cay_arena_printf(&a,
-                                                   "{\"type\":[\"container\"],\"event\":[\"die\"],"
-                                                   "\"label\":[\"" CAY_DOCKER_LABEL "=%s\"]}",
-                                                   d->instance));
-        struct cay_client_request rq = {
-            .method = "GET",
-            .path = cay_arena_printf(&a, CAY_DOCKER_API "/events?filters=%s", filters),
-            .on_data = on_data,
-            .arg = &ear,
-            .idle_ms = FOREVER_MS};
-        struct cay_client *c = cay_docker_take(d, &err);
-        if (!c)
+        if (!first && !is_there(d))
             continue;
         if (!first)
             push(d, NULL);
-        cay_client_interrupt_on(c, d->closing);
-        (void)cay_client_call(c, &rq, &answer, &err); /* however it ended, it is begun anew */
-        cay_client_free(c);
-        cay_buf_done(&ear.line);
+        hear(d);
     }
     return NULL;
 }

@@ -10,6 +10,7 @@
 #include "file/tar.h"
 #include "init/proto.h"
 #include "model/limits.h"
+#include "model/network.h"
 #include "provider/docker/docker.h"
 #include <errno.h>
 #include <stdio.h>
@@ -17,8 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FIT_REPO "cay-fit"
-#define FIT_VERSION "1" /* raised when what the layer holds changes */
+#define FIT_VERSION "3" /* raised when what the layer holds changes */
 #define USER_ID 1000
 #define PROGRAM_MAX (16u << 20)
 #define ACCOUNTS_MAX (256u << 10) /* of /etc/passwd */
@@ -167,11 +167,13 @@ static int build_layer(struct cay_docker *d, struct cay_arena *a, const char *pa
 {
     CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
     static const char *const paths[] = {".cay/cay-init", ".cay/cay-file"};
+    static const char resolvers[] = "nameserver " CAY_NET_RESOLVER "\n"; /* Podman writes none */
     int r = ask_programs(d, &fds, err);
     add_file(tar, "etc", 0755, 0, NULL, 0);
     add_accounts(a, tar, "etc/passwd", passwd, "root:x:0:0:root:/root:/bin/sh\n",
                  "user:x:1000:1000::/home/user:/bin/sh\n");
     add_accounts(a, tar, "etc/group", group, "root:x:0:\n", "user:x:1000:\n");
+    add_file(tar, "etc/resolv.conf", 0644, 0, resolvers, strlen(resolvers));
     add_file(tar, "home", 0755, 0, NULL, 0);
     add_file(tar, "home/user", 0755, USER_ID, NULL, 0);
     add_file(tar, "tmp", 01777, 0, NULL, 0);
@@ -249,11 +251,11 @@ static int make_helper(struct cay_docker *d, struct cay_arena *a, const char *im
 }
 
 static int finish(struct cay_docker *d, struct cay_arena *a, const struct helper *h, int tar_fd,
-                  int64_t size, const char *repo, const char *tag, const struct cay_buf *config,
+                  const char *repo, const char *tag, const struct cay_buf *config,
                   struct cay_error *err)
 {
     const char *put = cay_arena_printf(a, "/containers/%s/archive?path=%%2F", h->id);
-    int r = cay_docker_upload(d, a, "PUT", put, tar_fd, size, err);
+    int r = cay_docker_upload(d, a, "PUT", put, tar_fd, err);
     if (r < 0)
         return r;
     return cay_docker_call(
@@ -265,7 +267,7 @@ static int finish(struct cay_docker *d, struct cay_arena *a, const struct helper
 /* ---- fitting ---- */
 
 /* What the image itself said, for executions. */
-static void write_config(const struct cay_json *config, struct cay_buf *out)
+static void write_config(const struct cay_json *config, const char *base, struct cay_buf *out)
 {
     CAY_AUTO_BUF struct cay_buf argv = {0};
     struct cay_json_writer list = {.buf = &argv}, w = {.buf = out};
@@ -281,6 +283,7 @@ static void write_config(const struct cay_json *config, struct cay_buf *out)
     cay_buf_addc(&argv, 0);
     cay_jw_object(&w, NULL);
     cay_jw_object(&w, "Labels");
+    cay_jw_str(&w, CAY_DOCKER_BASE, base);
     cay_jw_str(&w, "cay.user", cay_json_get_str(config, "User", ""));
     cay_jw_str(&w, "cay.workdir", cay_json_get_str(config, "WorkingDir", ""));
     cay_jw_str(&w, "cay.argv", argv.data);
@@ -298,7 +301,8 @@ static int make_fit(struct cay_docker *d, struct cay_arena *a, const struct cay_
     const struct cay_json *config = cay_json_get(image, "Config");
     if (!config || config->kind != CAY_JSON_OBJECT)
         return cay_fail(err, CAY_ERR_PROVIDER, "an image without a config");
-    int r = make_helper(d, a, cay_json_get_str(image, "Id", ""), &h, err);
+    const char *id = cay_json_get_str(image, "Id", "");
+    int r = make_helper(d, a, id, &h, err);
     if (r == 0)
         r = read_text(d, a, h.id, "/etc/passwd", &passwd, err);
     if (r == 0)
@@ -307,8 +311,8 @@ static int make_fit(struct cay_docker *d, struct cay_arena *a, const struct cay_
         r = build_layer(d, a, passwd, group, &tar, err);
     if (r == 0)
         r = to_memory(&tar, &fd, err);
-    write_config(config, &body);
-    return r < 0 ? r : finish(d, a, &h, fd, (int64_t)tar.len, FIT_REPO, tag, &body, err);
+    write_config(config, id, &body);
+    return r < 0 ? r : finish(d, a, &h, fd, CAY_DOCKER_FITS, tag, &body, err);
 }
 
 /* ---- supply ---- */
@@ -319,10 +323,23 @@ static void add_change(struct cay_arena *a, struct cay_buf *path, const char *ch
     cay_buf_adds(path, cay_docker_encode(a, change));
 }
 
-static void quote(struct cay_buf *out, const char *text)
+/* As a word of a Dockerfile, in which nothing stands for anything else. */
+static void add_word(struct cay_buf *out, const char *text)
 {
-    struct cay_json_writer w = {.buf = out};
-    cay_jw_str(&w, NULL, text);
+    cay_buf_addc(out, '"');
+    for (; *text; text++) {
+        if (strchr("\"\\$", *text))
+            cay_buf_addc(out, '\\');
+        cay_buf_addc(out, *text);
+    }
+    cay_buf_addc(out, '"');
+}
+
+static void add_to_list(struct cay_buf *list, const char *what, const char *value)
+{
+    struct cay_json_writer w = {.buf = list};
+    cay_buf_addf(list, "%s", list->len ? "," : what);
+    cay_jw_str(&w, NULL, value);
 }
 
 /* The settings that our image store keeps beside the layers, as Docker's import takes them. */
@@ -336,18 +353,17 @@ static void add_settings(struct cay_arena *a, char *text, struct cay_buf *path)
         if (!value || !value[1])
             continue;
         *value++ = 0;
-        if (strcmp(line, "user") == 0)
-            cay_buf_addf(&change, "USER %s", value);
-        else if (strcmp(line, "workdir") == 0)
-            cay_buf_addf(&change, "WORKDIR %s", value);
-        else if (strcmp(line, "env") == 0 && strchr(value, '=')) {
+        bool env = strcmp(line, "env") == 0 && strchr(value, '=');
+        if (strcmp(line, "user") == 0 || strcmp(line, "workdir") == 0) {
+            cay_buf_adds(&change, *line == 'u' ? "USER " : "WORKDIR ");
+            add_word(&change, value);
+        } else if (env) {
             cay_buf_addf(&change, "ENV %.*s=", (int)strcspn(value, "="), value);
-            quote(&change, strchr(value, '=') + 1);
-        } else if (strcmp(line, "entrypoint") == 0 || strcmp(line, "cmd") == 0) {
-            struct cay_buf *list = *line == 'e' ? &entry : &cmd;
-            cay_buf_adds(list, list->len ? "," : *line == 'e' ? "ENTRYPOINT [" : "CMD [");
-            quote(list, value);
-        }
+            add_word(&change, strchr(value, '=') + 1);
+        } else if (strcmp(line, "entrypoint") == 0)
+            add_to_list(&entry, "ENTRYPOINT [", value);
+        else if (strcmp(line, "cmd") == 0)
+            add_to_list(&cmd, "CMD [", value);
         if (change.len)
             add_change(a, path, cay_arena_strndup(a, change.data, change.len));
     }
@@ -358,12 +374,37 @@ static void add_settings(struct cay_arena *a, char *text, struct cay_buf *path)
 }
 
 /* "repo:tag"; a colon before the last slash is a port. */
-static void split_name(struct cay_arena *a, const char *name, const char **repo, const char **tag)
+void cay_docker_split_name(struct cay_arena *a, const char *name, const char **repo,
+                           const char **tag)
 {
     const char *colon = strrchr(name, ':');
     bool has_tag = colon && !strchr(colon, '/');
     *repo = has_tag ? cay_arena_strndup(a, name, (size_t)(colon - name)) : name;
     *tag = has_tag ? colon + 1 : "latest";
+}
+
+/* The engine's pipe. One that packed and was ended half way closes it too: a tar file's end is two
+ * blocks of zeros, and without them the Engine must not take it for whole. */
+struct packed {
+    int fd;
+    size_t zeros; /* that it ended with so far */
+};
+
+static int read_packed(void *arg, char *buf, size_t room, size_t *len_out, struct cay_error *err)
+{
+    struct packed *p = arg;
+    ssize_t n;
+    do
+        n = read(p->fd, buf, room);
+    while (n < 0 && errno == EINTR);
+    if (n < 0 || (n == 0 && p->zeros < 2 * CAY_TAR_BLOCK))
+        return cay_fail(err, CAY_ERR_PROVIDER, "the image could not be packed");
+    size_t zeros = 0;
+    while (zeros < (size_t)n && buf[(size_t)n - 1 - zeros] == 0)
+        zeros++;
+    p->zeros = zeros == (size_t)n ? p->zeros + zeros : zeros;
+    *len_out = (size_t)n;
+    return 0;
 }
 
 static int load(struct cay_docker *d, struct cay_arena *a, const char *name, struct cay_error *err)
@@ -380,12 +421,14 @@ static int load(struct cay_docker *d, struct cay_arena *a, const char *name, str
     if (r < 0)
         return r;
     text[len] = 0;
-    split_name(a, name, &repo, &tag);
-    cay_buf_addf(&path, "/images/create?fromSrc=-&repo=%s", cay_docker_encode(a, repo));
-    cay_buf_addf(&path, "&tag=%s", cay_docker_encode(a, tag));
+    cay_docker_split_name(a, cay_docker_image_name(a, name), &repo, &tag);
+    cay_buf_addf(&path, "/images/create?fromSrc=-&repo=%s",
+                 cay_docker_encode(a, cay_arena_printf(a, "%s:%s", repo, tag)));
     add_settings(a, text, &path);
     cay_buf_addc(&path, 0);
-    return cay_docker_upload(d, a, "POST", path.data, fd, -1, err);
+    struct packed packed = {.fd = fd};
+    const struct cay_docker_bytes bytes = {read_packed, -1, &packed};
+    return cay_docker_send(d, a, "POST", path.data, &bytes, err);
 }
 
 static int inspect(struct cay_docker *d, struct cay_arena *a, const char *name,
@@ -404,42 +447,78 @@ static int inspect(struct cay_docker *d, struct cay_arena *a, const char *name,
     return r;
 }
 
+int cay_docker_inspect_image(struct cay_docker *d, struct cay_arena *a, const char *name,
+                             const struct cay_json **out, struct cay_error *err)
+{
+    const char *same = cay_docker_image_name(a, name);
+    int r = inspect(d, a, name, out, err);
+    if (r == CAY_ERR_NOT_FOUND && strcmp(same, name) != 0)
+        r = inspect(d, a, same, out, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return cay_fail_as(err, r, "IMAGE_NOT_FOUND", "image not found: %.100s", name);
+    return r;
+}
+
 /* From our own store; the Engine asks no registry by itself. */
 static int supply(struct cay_docker *d, struct cay_arena *a, const char *name,
                   const struct cay_json **out, struct cay_error *err)
 {
-    int r = inspect(d, a, name, out, err);
+    int r = cay_docker_inspect_image(d, a, name, out, err);
     if (r != CAY_ERR_NOT_FOUND)
         return r;
-    r = load(d, a, name, err);
-    if (r == 0)
-        r = inspect(d, a, name, out, err);
+    pthread_mutex_lock(&d->fitting); /* nobody loads what another is loading */
+    r = cay_docker_inspect_image(d, a, name, out, err);
+    if (r == CAY_ERR_NOT_FOUND && (r = load(d, a, name, err)) == 0)
+        r = cay_docker_inspect_image(d, a, name, out, err);
+    pthread_mutex_unlock(&d->fitting);
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail_as(err, r, "IMAGE_NOT_FOUND", "image not found: %s", name);
     return r;
 }
 
-int cay_docker_fit(struct cay_docker *d, struct cay_arena *a, const char *name, const char **out,
+/* In our store, and from there in the Engine, whatever had the name. */
+int cay_docker_build(struct cay_provider *p, const struct cay_recipe *what,
+                     const struct cay_build_watch *watch, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_docker *d = (struct cay_docker *)p;
+    int r = cay_local_build(p, what, watch, err);
+    if (r < 0)
+        return r;
+    pthread_mutex_lock(&d->fitting);
+    r = load(d, &a, what->image, err);
+    pthread_mutex_unlock(&d->fitting);
+    return r;
+}
+
+static const char *fit_tag(const struct cay_docker *d, struct cay_arena *a,
+                           const struct cay_json *image)
+{
+    const char *id = cay_json_get_str(image, "Id", "");
+    const char *digits = strchr(id, ':') ? strchr(id, ':') + 1 : id;
+    return cay_arena_printf(a, "%.24s-%s-" FIT_VERSION, digits, d->tools);
+}
+
+int cay_docker_fit_name(struct cay_docker *d, struct cay_arena *a, const char *name,
+                        const char **out, struct cay_error *err)
+{
+    const struct cay_json *image;
+    int r = supply(d, a, name, &image, err);
+    if (r == 0)
+        *out = cay_arena_printf(a, CAY_DOCKER_FITS ":%s", fit_tag(d, a, image));
+    return r;
+}
+
+int cay_docker_fit(struct cay_docker *d, struct cay_arena *a, const char *name,
                    struct cay_error *err)
 {
     const struct cay_json *image, *fit;
-    int r = inspect(d, a, name, &image, err);
-    if (r == CAY_ERR_NOT_FOUND) {
-        pthread_mutex_lock(&d->fitting); /* nobody loads what another is loading */
-        r = supply(d, a, name, &image, err);
-        pthread_mutex_unlock(&d->fitting);
-    }
+    int r = supply(d, a, name, &image, err);
     if (r < 0)
         return r;
-    const char *id = cay_json_get_str(image, "Id", "");
-    const char *digits = strchr(id, ':') ? strchr(id, ':') + 1 : id;
-    const char *tag = cay_arena_printf(a, "%.24s-%s-" FIT_VERSION, digits, d->tools);
-    *out = cay_arena_printf(a, FIT_REPO ":%s", tag);
-    r = inspect(d, a, *out, &fit, err);
-    if (r != CAY_ERR_NOT_FOUND)
-        return r;
+    const char *tag = fit_tag(d, a, image);
     pthread_mutex_lock(&d->fitting);
-    r = inspect(d, a, *out, &fit, err);
+    r = inspect(d, a, cay_arena_printf(a, CAY_DOCKER_FITS ":%s", tag), &fit, err);
     if (r == CAY_ERR_NOT_FOUND)
         r = make_fit(d, a, image, tag, err);
     pthread_mutex_unlock(&d->fitting);

@@ -18,6 +18,14 @@ static void add_limits(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_int(w, "PidsLimit", spec->pids);
 }
 
+bool cay_docker_has_limits(const struct cay_docker_box *box, const struct cay_spec *spec)
+{
+    return cay_json_get_int(box->host, "Memory", -1) == (int64_t)spec->memory_bytes &&
+           cay_json_get_int(box->host, "PidsLimit", -1) == (int64_t)spec->pids &&
+           cay_json_get_int(box->host, "CpuQuota", -1) ==
+               (int64_t)spec->cpu_milli * CPU_PERIOD_US / 1000;
+}
+
 void cay_docker_write_limits(const struct cay_spec *spec, struct cay_buf *out)
 {
     struct cay_json_writer w = {.buf = out};

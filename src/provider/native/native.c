@@ -496,6 +496,6 @@ const struct cay_provider_ops cay_provider_native = {
     .image_remove = cay_native_image_remove,
     .image_prune = cay_native_image_prune,
     .image_export = cay_native_image_export,
-    .build = cay_native_build,
-    .recipes = cay_native_recipes,
+    .build = cay_local_build,
+    .recipes = cay_local_recipes,
 };

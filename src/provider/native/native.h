@@ -17,9 +17,3 @@ int cay_native_image_remove(struct cay_provider *p, const char *name, struct cay
 int cay_native_image_prune(struct cay_provider *p, struct cay_pruned *out, struct cay_error *err);
 int cay_native_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
                             int fd, const struct cay_progress *progress, struct cay_error *err);
-
-/* build.c */
-int cay_native_build(struct cay_provider *p, const struct cay_recipe *what,
-                     const struct cay_build_watch *watch, struct cay_error *err);
-int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
-                       struct cay_error *err);

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/packet.h"
-#include "provider/native/native.h"
+#include "provider/local.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -148,15 +148,15 @@ static int run(struct cay_provider *p, const struct cay_recipe *what, struct tel
     return r < 0 ? r : judge(t, what->image, err);
 }
 
-int cay_native_build(struct cay_provider *p, const struct cay_recipe *what,
-                     const struct cay_build_watch *watch, struct cay_error *err)
+int cay_local_build(struct cay_provider *p, const struct cay_recipe *what,
+                    const struct cay_build_watch *watch, struct cay_error *err)
 {
     struct telling t = {.watch = watch};
     return run(p, what, &t, err);
 }
 
-int cay_native_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
-                       struct cay_error *err)
+int cay_local_recipes(struct cay_provider *p, struct cay_arena *a, struct cay_strs *out,
+                      struct cay_error *err)
 {
     static const struct cay_build_watch nobody;
     int r = CAY_ERR_UNAVAILABLE;
