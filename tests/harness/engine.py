@@ -27,7 +27,7 @@ class Request(ctypes.Structure):
                 ("cpu_milli", ctypes.c_uint32), ("pids", ctypes.c_uint32), ("grace_ms", ctypes.c_uint32),
                 ("persistent", ctypes.c_uint32), ("other", ctypes.c_char * ID), ("volume", ctypes.c_char * ID),
                 ("drop_volume", ctypes.c_uint32), ("socket", ctypes.c_uint32), ("layer", Layer),
-                ("pid", ctypes.c_uint32), ("again", ctypes.c_uint32)]
+                ("pid", ctypes.c_uint32), ("again", ctypes.c_uint32), ("container", ctypes.c_char * 65)]
 
 
 class Reply(ctypes.Structure):
@@ -147,8 +147,9 @@ class Engine:
         return Copied.from_buffer_copy(self.ask("snapshot", ident, other=other)[0])
 
     def usage(self, ident):
-        pid = self.server.init(ident) if self.server.docker else 0  # who made it knows it by that
-        return Usage.from_buffer_copy(self.ask("usage", ident, pid=pid)[0])
+        # Who made it knows it by these.
+        foreign = {"pid": self.server.init(ident), "container": self.server.group(ident)} if self.server.docker else {}
+        return Usage.from_buffer_copy(self.ask("usage", ident, **foreign)[0])
 
     def kept(self):
         listed = self.ask("kept")[1]

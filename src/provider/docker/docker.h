@@ -236,5 +236,11 @@ int cay_docker_is_podman(struct cay_docker *d, struct cay_arena *a, struct cay_e
 int cay_docker_drop_volume(struct cay_docker *d, struct cay_arena *a, const char *volume,
                            struct cay_error *err);
 
+/* health.c */
+#define CAY_DOCKER_NOT_HERE                                                                        \
+    "the Docker Engine runs containers on another machine, where we cannot reach into them"
+int cay_docker_health(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
+                      struct cay_error *err);
+
 /* events.c: a thread's function. */
 void *cay_docker_listen(void *docker);
