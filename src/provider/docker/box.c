@@ -195,6 +195,10 @@ int cay_docker_usage(struct cay_provider *p, const char *id, struct cay_usage *o
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_docker *d = (struct cay_docker *)p;
     struct cay_docker_box box;
+    struct cay_error ignored; /* then the Engine is asked */
+    if (cay_docker_find_place(d, &a, id, false, &box) &&
+        cay_docker_usage_of(d, &box, out, &ignored) == 0)
+        return 0;
     int r = cay_docker_running(d, &a, id, &box, err);
     return r < 0 ? r : cay_docker_usage_of(d, &box, out, err);
 }
