@@ -184,7 +184,7 @@ static void CAY_NORETURN run_child(const struct cay_engine *e, struct wish w)
 {
     (void)prctl(PR_SET_NAME, "cay-build");
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)signal(SIGCHLD, SIG_DFL); /* the opener ignores it */
+    (void)signal(SIGCHLD, SIG_DFL);        /* the opener ignores it */
     (void)setpriority(PRIO_PROCESS, 0, 5); /* never at the cost of those who have their sandbox */
     (void)signal(SIGPIPE, SIG_IGN);
     bool brings = w.recipe >= 0;
@@ -235,8 +235,8 @@ void cay_build_sweep(int images_fd)
         closedir(dir);
 }
 
-pid_t cay_build_begin(const struct cay_engine *e, const struct cay_engine_request *rq, int recipe_fd,
-                      int *fd_out, struct cay_error *err)
+pid_t cay_builder_begin(const struct cay_engine *e, const struct cay_engine_request *rq,
+                        int recipe_fd, int *fd_out, struct cay_error *err)
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC) < 0)
@@ -251,7 +251,7 @@ pid_t cay_build_begin(const struct cay_engine *e, const struct cay_engine_reques
     return pid;
 }
 
-int cay_build_too_many(struct cay_error *err)
+int cay_builder_too_many(struct cay_error *err)
 {
     return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BUILDS",
                        "%d images are being built already", CAY_BUILDS);
@@ -273,8 +273,8 @@ void cay_build_take(struct cay_dispatcher *d, struct cay_pending *p, int recipe_
     struct cay_error err;
     CAY_AUTO_FD int fd = -1;
     pid_t *place = free_place(d, !p->request.image[0]);
-    pid_t pid = place ? cay_build_begin(&d->engine, &p->request, recipe_fd, &fd, &err)
-                      : cay_build_too_many(&err);
+    pid_t pid = place ? cay_builder_begin(&d->engine, &p->request, recipe_fd, &fd, &err)
+                      : cay_builder_too_many(&err);
     if (pid > 0)
         *place = pid;
     cay_dispatcher_answer(d, p, pid < 0 ? &err : NULL, NULL, 0, fd);

@@ -58,6 +58,6 @@ int cay_engine_run(const struct cay_config *cfg, int listen_fd);
 /* build.c: begins to build as the request says, or to tell what can be; what it tells comes out of
  * *fd_out, see engine/build.h. The child's pid, or an error. */
 struct cay_engine_request;
-pid_t cay_build_begin(const struct cay_engine *e, const struct cay_engine_request *rq, int recipe_fd,
-                      int *fd_out, struct cay_error *err);
-int cay_build_too_many(struct cay_error *err);
+pid_t cay_builder_begin(const struct cay_engine *e, const struct cay_engine_request *rq,
+                        int recipe_fd, int *fd_out, struct cay_error *err);
+int cay_builder_too_many(struct cay_error *err);

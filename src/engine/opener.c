@@ -152,11 +152,11 @@ static int build(struct opener *o, const struct cay_engine_request *rq, int reci
     while (i < end && o->builds[i] && !has_ended(o->builds[i]))
         i++;
     if (i == end)
-        return cay_build_too_many(err);
+        return cay_builder_too_many(err);
     if (o->builds[i])
         cay_close_fd(&o->builds[i]);
     o->builds[i] = 0;
-    pid_t pid = cay_build_begin(&o->engine, rq, recipe_fd, &fd, err);
+    pid_t pid = cay_builder_begin(&o->engine, rq, recipe_fd, &fd, err);
     if (pid < 0)
         return pid;
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
