@@ -66,7 +66,7 @@ TEST(serve_knows_where_docker_can_be)
         {"ssh://host", CAY_ERR_INVALID},
         {"npipe:////./pipe/docker_engine", CAY_ERR_INVALID},
         {"unix:///a/path/that/is/longer/than/the/kernel/takes/for/a/socket/"
-         "which/would/be/cut/off/and/then/be/another/one",
+         "which/would/be/cut/off/and/then/be/the/name/of/another/one/that/nobody/meant",
          CAY_ERR_INVALID},
     };
     for (size_t i = 0; i < COUNT(hosts); i++) {
