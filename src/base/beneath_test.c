@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define STEPS 8     /* into a directory and out of it */
+#define STEPS 30    /* into a directory and out of it */
 #define OPENS 20000 /* without a second try a few in a hundred fail */
 
 struct place {
