@@ -78,18 +78,23 @@ static bool read_stat(struct list *l, const char *pid, struct cay_file_process *
     return true;
 }
 
-/* Ids as the file system sees them, which is what the files of /proc belong to. */
-static bool read_ids(const char *pid, struct cay_file_process *p, uint32_t *gid)
+/* Ids as the file system sees them, which is what the files of /proc belong to. Memory as well: in
+ * `stat` the kernel rounds a small process down to nothing. */
+static bool read_status(const char *pid, struct cay_file_process *p, uint32_t *gid)
 {
     char text[STATUS_MAX];
     unsigned uid_now, gid_now;
+    unsigned long long kib;
     (void)read_text(pid, "status", text, sizeof text);
     const char *uids = strstr(text, "\nUid:"), *gids = strstr(text, "\nGid:");
+    const char *memory = strstr(text, "\nVmRSS:"); /* one that has ended has none */
     if (!uids || !gids || sscanf(uids + 5, "%u", &uid_now) != 1 ||
         sscanf(gids + 5, "%u", &gid_now) != 1)
         return false;
     p->uid = uid_now;
     *gid = gid_now;
+    if (memory && sscanf(memory + 7, "%llu", &kib) == 1)
+        p->memory_bytes = kib * 1024;
     return true;
 }
 
@@ -152,7 +157,7 @@ static bool add(struct list *l, const char *pid)
     struct cay_file_process p = {.pid = (uint32_t)strtoul(pid, NULL, 10)};
     char command[COMMAND_MAX];
     uint32_t gid;
-    if (!read_stat(l, pid, &p, command) || !read_ids(pid, &p, &gid))
+    if (!read_stat(l, pid, &p, command) || !read_status(pid, &p, &gid))
         return false;
     read_command(pid, command);
     read_execution(pid, p.uid, gid, p.execution);
