@@ -14,7 +14,7 @@ import pytest
 
 from harness import builds, proc
 from harness.certificates import Authority
-from harness.docker import Docker
+from harness.dockerd import Dockerd
 from harness.registry import PLATFORM, Between, Layout, Registry, Tokens, busybox_files, small_store
 from harness.server import CAY, IMAGES
 from harness.wait import stretch, until
@@ -205,16 +205,17 @@ def test_a_registry_that_is_away_is_not_waited_for(start, tmp_path):
 
 
 def test_docker_push(start, registry, tmp_path):
-    docker = Docker()
+    docker = Dockerd().start()
     try:
         name = f"{registry.host}/by/docker:1"
-        docker.run("import", "-c", "ENV COLOUR=red", "-", name, input=subprocess.run(
-            ["tar", "-C", layer_of("busybox"), "-c", "."], capture_output=True, check=True).stdout)
+        tree = tmp_path / "tree.tar"
+        subprocess.run(["tar", "-C", layer_of("busybox"), "-cf", tree, "."], check=True)
+        docker.run("import", "-c", "ENV COLOUR=red", tree, name)
         docker.run("run", "--name", "made", "--network=none", name, "/bin/sh", "-c", "echo text > /srv-file; rm /etc/group")
         docker.run("commit", "made", name)
         docker.run("push", name)
     finally:
-        docker.close()
+        docker.stop()
     client = start("--registry-insecure", registry.host).client()
     assert pull(client, name)["status"] == "succeeded"
     client.create("box", image=name)
