@@ -4,6 +4,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from harness.wait import until
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +103,7 @@ def test_a_command_that_still_runs_is_joined(server, client, box):
     body = {"command": "echo once >> /tmp/runs; until [ -e /tmp/go ]; do sleep 0.05; done; cat /tmp/runs"}
     with ThreadPoolExecutor(4) as pool:
         waiting = [pool.submit(lambda: post(server.client(), path, "k1", body)) for _ in range(4)]
+        until(lambda: client.get(path).json()["executions"], "the first one has begun")
         detached = post(client, path, "k1", dict(body, detach=True))
         assert detached.status == 422, "what is asked differs"
         client.exec("box", "touch /tmp/go")
