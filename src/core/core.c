@@ -7,7 +7,6 @@
 #include "core/network.h"
 #include "core/once.h"
 #include "core/secret.h"
-#include "log/spare.h"
 #include <string.h>
 #include <sys/random.h>
 #include <sys/sysinfo.h>
@@ -44,7 +43,6 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     core->events = events;
     core->logs_fd = logs_fd;
     core->events_fd = core->pulls_fd = core->data_fd = -1;
-    core->spares = logs_fd < 0 ? NULL : cay_spares_open(logs_fd);
     core->host_memory_bytes = host_memory();
     core->booted_at_ms = cay_clock_booted_at_ms();
     if (gethostname(core->server, sizeof core->server - 1) != 0)
@@ -162,7 +160,6 @@ void cay_core_close(struct cay_core *core)
     cay_provider_close(core->provider);
     cay_store_close(core->store);
     free_queue(core->events);
-    cay_spares_close(core->spares);
     cay_close_fd(&core->logs_fd);
     cay_close_fd(&core->events_fd);
     cay_audit_close(core->audit);

@@ -26,9 +26,8 @@ struct cay_core {
     struct cay_provider *provider;
     struct cay_queue *events; /* deaths, pushed by the provider */
     int logs_fd;
-    struct cay_spares *spares; /* of logs; NULL when there are none */
-    int data_fd;               /* see traffic.c; -1: there is none */
-    int events_fd;             /* -1: nobody keeps them */
+    int data_fd;   /* see traffic.c; -1: there is none */
+    int events_fd; /* -1: nobody keeps them */
     struct cay_audit *audit;
     uint8_t once_key[32];    /* see once.h */
     uint8_t secrets_key[32]; /* see seal.h */

@@ -51,7 +51,7 @@ static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char
     if (r < 0)
         return r;
     (void)cay_hold_try(&core->holds, exec_id, &hold); /* nobody else knows this id */
-    r = cay_log_create(core->logs_fd, core->spares, sb->id, exec_id, spec, &log_fd, err);
+    r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
     if (r < 0)
         return r;
     r = cay_provider_exec(core->provider, sb->id, exec_id, &full, log_fd, err);

@@ -85,7 +85,7 @@ TEST(running_what_never_began_does_not_count)
     CHECK_EQ("so one may", run(&f, "echo", &ex, &err), 0);
     cay_id_execution(lost); /* a server that was killed between log and command leaves this */
     cay_strs_push(&f.a, &spec.argv, "sleep");
-    CHECK_EQ("a log", cay_log_create(f.core->logs_fd, NULL, sb.id, lost, &spec, &fd, &err), 0);
+    CHECK_EQ("a log", cay_log_create(f.core->logs_fd, sb.id, lost, &spec, &fd, &err), 0);
     close(fd);
     forget(&f);
     CHECK_EQ("it does not count", run(&f, "echo", &ex, &err), 0);

@@ -110,7 +110,7 @@ static int run(struct cay_core *core, const struct cay_sandbox *sb, const char *
         cay_source_command(&a, &sb->spec.source, &sb->spec.env, origin, login);
     spec.cwd = sb->spec.workdir;
     spec.user = sb->spec.user;
-    int r = cay_log_create(core->logs_fd, core->spares, sb->id, exec_id, &spec, &log_fd, err);
+    int r = cay_log_create(core->logs_fd, sb->id, exec_id, &spec, &log_fd, err);
     if (r == 0)
         r = cay_provider_exec(core->provider, sb->id, exec_id, &spec, log_fd, err);
     if (r < 0)

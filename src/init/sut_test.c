@@ -198,7 +198,7 @@ bool sut_send_exec(const struct sut *s, int conn, struct sut_job *j)
     struct cay_exec_spec spec = {.argv = {.at = (const char *[]){"x"}, .count = 1}};
     cay_id_execution(j->id);
     j->log_fd = -1;
-    CHECK_EQ(err.msg, cay_log_create(s->logs_fd, NULL, SANDBOX, j->id, &spec, &j->log_fd, &err), 0);
+    CHECK_EQ(err.msg, cay_log_create(s->logs_fd, SANDBOX, j->id, &spec, &j->log_fd, &err), 0);
     if (j->full_disk)
         fill_disk(s, j);
     add(&b, j->user ? j->user : "root");

@@ -6,7 +6,6 @@
 #include "log/files.h"
 #include "base/clock.h"
 #include "base/path.h"
-#include "log/spare.h"
 #include "log/spec.h"
 #include "log/writer.h"
 #include "model/limits.h"
@@ -45,15 +44,13 @@ static int create_file(int logs_fd, const char *sandbox_id, const char *name)
     return openat(logs_fd, name, flags, 0600);
 }
 
-int cay_log_create(int logs_fd, struct cay_spares *spares, const char *sandbox_id,
-                   const char *exec_id, const struct cay_exec_spec *spec, int *fd_out,
-                   struct cay_error *err)
+int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
+                   const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err)
 {
     char name[NAME_SIZE];
     if (!make_name(name, sandbox_id, exec_id, ".log"))
         return no_execution(err);
-    CAY_AUTO_FD int fd = spares ? cay_spares_take(spares, sandbox_id, name + strlen(sandbox_id) + 1)
-                                : create_file(logs_fd, sandbox_id, name);
+    CAY_AUTO_FD int fd = create_file(logs_fd, sandbox_id, name);
     if (fd < 0)
         return cay_fail_errno(err, errno == EEXIST ? CAY_ERR_CONFLICT : CAY_ERR_STORE,
                               "cannot make the log of %s", exec_id);

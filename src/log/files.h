@@ -7,13 +7,9 @@
 #include "base/error.h"
 #include "model/execution.h"
 
-struct cay_spares;
-
-/* Makes the log with its SPEC record, of a spare file where there are any (spares may be NULL); the
- * descriptor is O_RDWR and may go to a pid 1. */
-int cay_log_create(int logs_fd, struct cay_spares *spares, const char *sandbox_id,
-                   const char *exec_id, const struct cay_exec_spec *spec, int *fd_out,
-                   struct cay_error *err);
+/* Makes the log with its SPEC record; the descriptor is O_RDWR and may go to a pid 1. */
+int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
+                   const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err);
 /* For reading. CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND". Ids are checked for their form. */
 int cay_log_open(int logs_fd, const char *sandbox_id, const char *exec_id, int *fd_out,
                  struct cay_error *err);

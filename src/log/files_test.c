@@ -37,9 +37,8 @@ TEST(log_files_create_and_read)
     char text[1024] = {0};
     CHECK_EQ("not yet", cay_log_open(dir, BOX, ONE, &fd, &err), CAY_ERR_NOT_FOUND);
     CHECK_STR("not yet", err.name, "EXECUTION_NOT_FOUND");
-    CHECK_EQ("create", cay_log_create(dir, NULL, BOX, ONE, &spec, &fd, &err), 0);
-    CHECK_EQ("not twice", cay_log_create(dir, NULL, BOX, ONE, &spec, &again, &err),
-             CAY_ERR_CONFLICT);
+    CHECK_EQ("create", cay_log_create(dir, BOX, ONE, &spec, &fd, &err), 0);
+    CHECK_EQ("not twice", cay_log_create(dir, BOX, ONE, &spec, &again, &err), CAY_ERR_CONFLICT);
     CHECK_EQ("open", cay_log_open(dir, BOX, ONE, &again, &err), 0);
     CHECK_EQ("summary", cay_log_summary(again, &a, &x, &err), 0);
     CHECK_EQ("command", x.argv.count, 3);
@@ -66,7 +65,7 @@ TEST(log_files_cut_long_commands)
         struct cay_execution x = {0};
         const char *argv[] = {"/bin/sh", "-c", long_words[i]};
         struct cay_exec_spec s = {.argv = {argv, 3}, .text = long_words[i]};
-        CHECK_EQ("create", cay_log_create(dir, NULL, BOX, i ? TWO : ONE, &s, &fd, &err), 0);
+        CHECK_EQ("create", cay_log_create(dir, BOX, i ? TWO : ONE, &s, &fd, &err), 0);
         CHECK_EQ("summary", cay_log_summary(fd, &a, &x, &err), 0);
         CHECK("its beginning", x.text && strlen(x.text) > 1000 && x.text[0] == long_words[i][0]);
         CHECK("a block", lseek(fd, 0, SEEK_END) <= CAY_LOG_BLOCK);
@@ -91,7 +90,7 @@ TEST(log_files_check_ids)
         struct cay_log_fact fact = {.reason = "oom"};
         int fd = -1;
         CHECK(bad_ids[i].name,
-              cay_log_create(dir, NULL, bad_ids[i].sandbox, bad_ids[i].exec, &spec, &fd, &err) < 0);
+              cay_log_create(dir, bad_ids[i].sandbox, bad_ids[i].exec, &spec, &fd, &err) < 0);
         CHECK(bad_ids[i].name,
               cay_log_open(dir, bad_ids[i].sandbox, bad_ids[i].exec, &fd, &err) < 0);
         CHECK(bad_ids[i].name,
@@ -130,12 +129,12 @@ TEST(log_files_list_remove_sweep)
     char box[] = BOX;
     CHECK_EQ("none", cay_log_list(dir, BOX, &a, &list, &err), 0);
     CHECK_EQ("none", list.count, 0);
-    CHECK_EQ("create", cay_log_create(dir, NULL, BOX, TWO, &spec, &fd, &err), 0);
+    CHECK_EQ("create", cay_log_create(dir, BOX, TWO, &spec, &fd, &err), 0);
     cay_close_fd(&fd);
     (void)usleep(20000); /* births are kept by the tick of the clock */
-    CHECK_EQ("create", cay_log_create(dir, NULL, BOX, ONE, &spec, &fd, &err), 0);
+    CHECK_EQ("create", cay_log_create(dir, BOX, ONE, &spec, &fd, &err), 0);
     cay_close_fd(&fd);
-    CHECK_EQ("create", cay_log_create(dir, NULL, BOX2, ONE, &spec, &fd, &err), 0);
+    CHECK_EQ("create", cay_log_create(dir, BOX2, ONE, &spec, &fd, &err), 0);
     cay_close_fd(&fd);
     CHECK_EQ("list", cay_log_list(dir, BOX, &a, &list, &err), 0);
     CHECK_EQ("two", list.count, 2);

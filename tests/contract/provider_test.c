@@ -77,7 +77,7 @@ static int run(struct suite *s, const char *const *words, char exec_id[CAY_ID_SI
     for (; *words; words++)
         cay_strs_push(&s->a, &spec.argv, *words);
     cay_id_execution(exec_id);
-    int r = cay_log_create(s->logs_fd, NULL, s->id, exec_id, &spec, log_fd, err);
+    int r = cay_log_create(s->logs_fd, s->id, exec_id, &spec, log_fd, err);
     return r < 0 ? r : cay_provider_exec(s->p, s->id, exec_id, &spec, *log_fd, err);
 }
 
