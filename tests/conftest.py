@@ -20,6 +20,8 @@ TEST_S = 90  # no test may take longer, unless it is marked with `limit(seconds)
 
 
 def pytest_configure(config):
+    # A shell ignores interrupts for what it runs in the background, and children would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "limit(seconds): a bound other than the usual one")
     config.addinivalue_line("markers", "slow: only with CAY_SLOW=1")
     config.addinivalue_line("markers", "quota: only where the kernel can limit a disk")

@@ -412,13 +412,13 @@ def test_large_versions_come_in_pieces(client):
 
 @pytest.mark.limit(240)
 def test_many_files(client, server):
-    client.create("kept", track="workspace", memoryGB=0.5, diskSizeGB=2)
+    box = client.create("kept", track="workspace", memoryGB=0.5, diskSizeGB=2)
     made = client.exec("kept", "for d in $(seq 100); do mkdir d$d; (cd d$d; seq $((d * 1000 + 1)) $((d * 1000 + 1000)) | split -l 1 -a 3 - f); done", timeoutMs=200000)
     assert made["exitCode"] == 0, made
     one = client.exec("kept", "echo changed > d7/faab")["id"]
     versions = history(client)
     assert versions[0]["id"] == one and versions[0]["files"] == ["d7/faab"]
-    where = next(Path(server.data, "history").glob("sb-*"))
+    where = Path(server.data, "history", box["id"])
     subprocess.run(["git", "-c", "safe.directory=*", "--git-dir", where, "fsck", "--strict"], check=True, timeout=stretch(60))
     assert len(list((where / "objects/pack").glob("*.pack"))) in (1, 2), "few packs, not an object each"
     assert versions[1]["fileCount"] == 100000 and len(versions[1]["files"]) == 1000
