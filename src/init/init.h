@@ -67,7 +67,7 @@ struct cay_stdin {
     bool closing; /* once the carry is written */
     char last;    /* byte that was read */
     size_t at, len;
-    char carry[CAY_INIT_CARRY];
+    char *carry; /* of CAY_INIT_CARRY bytes */
 };
 
 struct cay_job {
@@ -111,9 +111,11 @@ struct cay_init {
     uint64_t file_bytes; /* RLIMIT_FSIZE of whatever is started */
     bool has_counts;
     struct cay_conn conns[CAY_INIT_CONNS];
+    size_t job_count; /* ever in use: beyond it no memory was touched, and nobody looks */
     struct cay_job jobs[CAY_INIT_JOBS];
-    bool alone;    /* see alone.c */
-    bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
+    char carries[CAY_INIT_JOBS][CAY_INIT_CARRY]; /* of their stdins; most have none */
+    bool alone;                                  /* see alone.c */
+    bool has_file;                               /* cay-file is at CAY_INIT_FILE_FD */
     struct cay_file_call files[CAY_MAX_FILE_CALLS];
     _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
     char chunk[2 * CAY_LOG_BLOCK];

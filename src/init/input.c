@@ -20,6 +20,7 @@ void cay_input_init(struct cay_init *in, struct cay_job *job, int stdin_fd, int 
     struct cay_stdin *s = &job->in;
     s->fd = stdin_fd;
     s->tty_fd = tty_fd;
+    s->carry = in->carries[job - in->jobs];
     for (size_t i = 0; i < CAY_MAX_INPUTS; i++)
         s->inputs[i] = (struct cay_input){-1, -1};
     if (stdin_fd >= 0) /* for its errors: a reader that is gone */
@@ -106,7 +107,7 @@ static bool fill(struct cay_init *in, struct cay_stdin *s)
         char byte;
         if (input->fd < 0)
             continue;
-        ssize_t n = read(input->fd, s->carry, sizeof s->carry);
+        ssize_t n = read(input->fd, s->carry, CAY_INIT_CARRY);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (n > 0) {

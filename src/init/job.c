@@ -13,7 +13,7 @@
 
 struct cay_job *cay_job_find(struct cay_init *in, const char *id)
 {
-    for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
+    for (size_t i = 0; i < in->job_count; i++) {
         struct cay_job *job = &in->jobs[i];
         if ((job->state == CAY_JOB_STARTING || job->state == CAY_JOB_RUNNING) &&
             strcmp(job->id, id) == 0)
@@ -22,12 +22,12 @@ struct cay_job *cay_job_find(struct cay_init *in, const char *id)
     return NULL;
 }
 
-/* A free slot, or that of the longest ended whose pipes others still hold. */
+/* The first free slot, or that of the longest ended whose pipes others still hold. */
 static struct cay_job *find_slot(struct cay_init *in)
 {
     struct cay_job *oldest = NULL;
     size_t alive = 0;
-    for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
+    for (size_t i = 0; i < in->job_count; i++) {
         struct cay_job *job = &in->jobs[i];
         alive += job->state == CAY_JOB_STARTING || job->state == CAY_JOB_RUNNING;
         if (job->state == CAY_JOB_FREE && (!oldest || oldest->state != CAY_JOB_FREE))
@@ -36,7 +36,11 @@ static struct cay_job *find_slot(struct cay_init *in)
                  (!oldest || (oldest->state == CAY_JOB_ENDED && oldest->ended_us > job->ended_us)))
             oldest = job;
     }
-    if (alive >= CAY_MAX_EXECUTIONS || !oldest)
+    if (alive >= CAY_MAX_EXECUTIONS)
+        return NULL;
+    if ((!oldest || oldest->state != CAY_JOB_FREE) && in->job_count < CAY_INIT_JOBS)
+        return &in->jobs[in->job_count++];
+    if (!oldest)
         return NULL;
     if (oldest->state == CAY_JOB_ENDED) {
         cay_pump_close(in, oldest);

@@ -14,7 +14,7 @@
 
 static struct cay_job *by_pid(struct cay_init *in, pid_t pid)
 {
-    for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
+    for (size_t i = 0; i < in->job_count; i++) {
         struct cay_job *job = &in->jobs[i];
         if (job->pid == pid && (job->state == CAY_JOB_STARTING || job->state == CAY_JOB_RUNNING))
             return job;
@@ -151,10 +151,10 @@ void cay_reap_stop(struct cay_init *in, uint32_t grace_ms, uint32_t signal)
 static void finish_stop(struct cay_init *in)
 {
     bool due = false;
-    for (size_t i = 0; i < CAY_INIT_JOBS; i++)
+    for (size_t i = 0; i < in->job_count; i++)
         due |= in->jobs[i].state != CAY_JOB_FREE && in->jobs[i].exit_due;
     if (in->childless && (!due || in->now_ms > in->stop_kill_at_ms + STOP_RECORDS_MS)) {
-        for (size_t i = 0; i < CAY_INIT_JOBS; i++)
+        for (size_t i = 0; i < in->job_count; i++)
             if (in->jobs[i].state != CAY_JOB_FREE)
                 cay_pump_drain(in, &in->jobs[i]); /* last words of those that outlived theirs */
         _exit(0);
@@ -193,7 +193,7 @@ void cay_reap_timers(struct cay_init *in)
 {
     if (in->reap_more)
         cay_reap(in);
-    for (size_t i = 0; i < CAY_INIT_JOBS; i++)
+    for (size_t i = 0; i < in->job_count; i++)
         if (in->jobs[i].state != CAY_JOB_FREE)
             job_timers(in, &in->jobs[i]);
     cay_file_timers(in);
@@ -210,7 +210,7 @@ int64_t cay_reap_next_ms(const struct cay_init *in)
 {
     int64_t next = in->reap_more ? in->now_ms : in->accept_at_ms;
     next = earlier(next, cay_file_next_ms(in));
-    for (size_t i = 0; i < CAY_INIT_JOBS; i++) {
+    for (size_t i = 0; i < in->job_count; i++) {
         const struct cay_job *job = &in->jobs[i];
         if (job->state == CAY_JOB_FREE)
             continue;

@@ -86,7 +86,7 @@ static void list(struct cay_init *in, struct cay_conn *c)
 {
     char ids[CAY_MAX_EXECUTIONS * CAY_ID_SIZE];
     struct cay_init_reply reply = {.result = CAY_INIT_OK};
-    for (size_t i = 0; i < CAY_INIT_JOBS && reply.count < CAY_MAX_EXECUTIONS; i++) {
+    for (size_t i = 0; i < in->job_count && reply.count < CAY_MAX_EXECUTIONS; i++) {
         const struct cay_job *job = &in->jobs[i];
         if (job->state != CAY_JOB_STARTING && job->state != CAY_JOB_RUNNING)
             continue;
