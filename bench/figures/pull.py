@@ -63,7 +63,8 @@ def forget(client, name):
 
 
 def pull(client, name):
-    """Milliseconds from the request to the job's end."""
+    """Milliseconds from the request to the job's end, with nobody else's bytes on their way to the disk."""
+    os.sync()
     began = time.perf_counter()
     answer = client.post("/images/pull", {"image": name})
     with client.stream("GET", f"/jobs/{answer.json()['id']}", headers={"Accept": "text/event-stream"}) as stream:
@@ -77,9 +78,12 @@ def pull(client, name):
 def of_docker(b, name):
     if not b.docker:
         return None
+    # As our store does it: what the last round removed shall not slow down the next, see engine/shelf.c.
+    subprocess.run(["chattr", "+T", b.docker.work / "data/overlay2"], capture_output=True)
 
     def once():
         subprocess.run([peers.need("docker"), "-H", f"unix://{b.docker.socket}", "rmi", name], capture_output=True)
+        os.sync()
         began = time.perf_counter()
         b.docker.cli("pull", "-q", name)
         return {"p50": (time.perf_counter() - began) * 1e3}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image store: layers that are whole or not there, names, what is kept, and strangers' layers."""
+import fcntl
 import gzip
 import os
 import random
@@ -17,6 +18,8 @@ from harness.engine import Engine, Layer as Message, Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
 from harness.store import ImageStore
 from harness.wait import until
+
+TOP_DIRECTORY = 0x20000  # chattr +T
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +137,31 @@ def test_whoever_asks_for_the_same_layer_waits_and_finds_it(server, store):
         thread.join()
     assert sorted(found) == [0, 1, 1, 1, 1]
     assert store.leftovers() == []
+
+
+def flags(path, add=0):
+    """What chattr sets."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        now = struct.unpack("i", fcntl.ioctl(fd, 0x80086601, b"\0" * 4))[0]
+        if add:
+            fcntl.ioctl(fd, 0x40086602, struct.pack("i", now | add))
+        return now
+    finally:
+        os.close(fd)
+
+
+def test_layers_begin_apart_on_the_disk(server, store):
+    probe = Path(store.path, "tmp/probe")
+    probe.mkdir()
+    try:
+        flags(probe, TOP_DIRECTORY)
+    except OSError:
+        pytest.skip("this filesystem does not spread directories")
+    finally:
+        probe.rmdir()
+    assert flags(Path(store.path, "tmp")) & TOP_DIRECTORY
+    assert not flags(Path(store.path, "refs")) & TOP_DIRECTORY
 
 
 def test_whiteouts_hide_what_is_below(engine, store, client):
