@@ -8,11 +8,15 @@
 #include "tests/test.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -334,6 +338,7 @@ TEST(tls_carries_everything)
     (void)snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), id.fd);
     pid_t pid = fork();
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGALRM); /* where we last too long, one of these does */
         (void)setenv("CAY_TEST_TLS", path, 1);
         (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* the counts that matter are ours */
         execl("/proc/self/exe", "unit", "http_", (char *)NULL);
@@ -455,6 +460,33 @@ TEST(tls_proper_end)
         ;
     CHECK_EQ("a proper end", SSL_get_error(r.ssl, n), SSL_ERROR_ZERO_RETURN);
     part(&r);
+    toy_stop(&t);
+    cay_close_fd(&id.fd);
+}
+
+/* One that says goodbye together with its request and is gone before the answer. */
+TEST(tls_answer_to_who_left)
+{
+    static const char ask[] = "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n";
+    static struct raw r;
+    struct linger reset = {.l_onoff = 1};
+    struct identity id;
+    struct toy t;
+    int cork = 1;
+    make_identity(&id, "one", "DNS:localhost");
+    toy_init_tls(&t, 1, id.fd, 0);
+    toy_start(&t);
+    CHECK("TLS 1.3", greet(&r, &t, TLS1_3_VERSION, NULL));
+    (void)setsockopt(r.at.fd, IPPROTO_TCP, TCP_CORK, &cork,
+                     sizeof cork); /* so that both come at once */
+    CHECK_EQ("asks", SSL_write(r.ssl, ask, sizeof ask - 1), sizeof ask - 1);
+    (void)SSL_shutdown(r.ssl);
+    cork = 0;
+    (void)setsockopt(r.at.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof cork);
+    CHECK("is heard", toy_until(toy_held, 1));
+    (void)setsockopt(r.at.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    part(&r);
+    toy_release(1);
     toy_stop(&t);
     cay_close_fd(&id.fd);
 }
