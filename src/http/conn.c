@@ -20,6 +20,7 @@ void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_
     if (!c)
         abort();
     *c = (struct cay_conn){.wire.fd = fd, .far_fd = -1, .next = s->conns};
+    c->moved_ms = s->now_ms;
     c->deadline_ms = s->now_ms + s->times.idle_ms;
     if (s->tls && !is_local) {
         c->phase = CAY_PHASE_GREET;

@@ -129,7 +129,7 @@ struct cay_conn {
     struct cay_buf kept; /* headers that were set before a DEFER */
     struct cay_buf out;  /* bytes to send, from out_at on */
     size_t out_at;
-    int64_t moved_ms; /* when the client last took something */
+    int64_t moved_ms; /* when the client came, or last took something */
     struct cay_stream *stream;
     struct cay_watch *watch;
     struct cay_conn *watch_prev, *watch_next;

@@ -30,7 +30,7 @@ static void set_accepting(struct cay_http_server *s, bool on)
 }
 
 /* Without descriptors or room every accept fails at once and the listener stays ready: without a
- * pause the loop would spin. */
+ * pause the loop would spin. Who came since the last one is no idler: his request may lie there. */
 static void pause_accepting(struct cay_http_server *s)
 {
     int closed = 0;
@@ -38,7 +38,8 @@ static void pause_accepting(struct cay_http_server *s)
     s->accept_at_ms = s->now_ms + ACCEPT_PAUSE_MS;
     for (struct cay_conn *c = s->oldest, *newer; c && closed < IDLE_CLOSED; c = newer) {
         newer = c->prev;
-        if (!cay_conn_is_held(c) || !cay_conn_is_idle(c))
+        if (!cay_conn_is_held(c) || !cay_conn_is_idle(c) ||
+            s->now_ms - c->moved_ms < ACCEPT_PAUSE_MS)
             continue;
         cay_conn_close(s, c);
         closed++;

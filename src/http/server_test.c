@@ -360,3 +360,28 @@ TEST(http_server_survives_without_descriptors)
     toy_close(&client);
     toy_stop(&toy);
 }
+
+/* The one that took the last descriptor is not closed with the idle ones. */
+TEST(http_server_answers_who_came_last)
+{
+    enum { FILLED = 64 };
+    int filled[FILLED];
+    struct rlimit before, tight;
+    (void)getrlimit(RLIMIT_NOFILE, &before);
+    toy_init(&toy, 1);
+    toy_start(&toy);
+    for (int i = 0; i < FILLED; i++) /* so that those that follow are in a row */
+        filled[i] = dup(STDERR_FILENO);
+    tight = before;
+    tight.rlim_cur = (rlim_t)filled[FILLED - 1] + 1 + (toy.tunnelled ? 4 : 2);
+    (void)setrlimit(RLIMIT_NOFILE, &tight);
+    toy_connect(&toy, &client);
+    toy_send(&client, HELLO);
+    toy_read(&client, &answer);
+    CHECK_STR("answered", answer.body, "hello");
+    (void)setrlimit(RLIMIT_NOFILE, &before);
+    for (int i = 0; i < FILLED; i++)
+        cay_close_fd(&filled[i]);
+    toy_close(&client);
+    toy_stop(&toy);
+}
