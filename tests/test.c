@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/test.h"
 #include <ftw.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static struct test *all;
+static struct test *all, *running;
 static int failures_here;
 static char dir[64];
 
@@ -62,13 +64,27 @@ static void remove_dir(void)
     dir[0] = 0;
 }
 
+/* It may hold any lock, so nothing is said by way of stdio. */
+static void too_long(int signal)
+{
+    static const char words[] = " lasts too long, and ends the run\n";
+    (void)signal;
+    (void)!write(STDERR_FILENO, "FAIL ", 5);
+    (void)!write(STDERR_FILENO, running->name, strlen(running->name));
+    (void)!write(STDERR_FILENO, words, sizeof words - 1);
+    _exit(3);
+}
+
 int main(int argc, char **argv)
 {
     int passed = 0, failed = 0;
+    (void)signal(SIGALRM, too_long);
     for (struct test *t = all; t; t = t->next) {
         if (argc > 1 && !strstr(t->name, argv[1]))
             continue;
         failures_here = 0;
+        running = t;
+        (void)alarm((unsigned)(test_ms(TEST_MAX_MS) / 1000));
         t->run();
         remove_dir();
         if (failures_here) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unit tests: TEST(name) { CHECK…; }. One program runs them all; a word on its command line
- * chooses those whose name holds it. */
+ * chooses those whose name holds it. One that lasts longer than TEST_MAX_MS ends the run. */
 #pragma once
 #include "base/attr.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
+#define TEST_MAX_MS 300000
 #define COUNT(array) CAY_COUNT(array)
 
 struct test {
