@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who may see a preview, and where it leads. The worker only decides; the loop carries the bytes
- * (http/proxy.c).
+/* Who may see a preview, and whose it is; preview_reach.c leads there.
  *
  * In this order: a port that is public is open to all; a signed link, or the cookie that it left,
  * opens its one port; a token opens what its account has. A server without tokens is local: there
@@ -8,7 +7,7 @@
 #include "api/preview.h"
 #include "api/dialect.h"
 #include "api/guard.h"
-#include "api/visits.h"
+#include "api/preview_reach.h"
 #include "base/clock.h"
 #include "core/service.h"
 #include <stdio.h>
@@ -183,16 +182,10 @@ bool cay_preview_is(const struct cay_req *req)
 
 /* ---- who ---- */
 
-static bool is_safe(const struct cay_req *req)
-{
-    return strcmp(req->method, "GET") == 0 || strcmp(req->method, "HEAD") == 0 ||
-           strcmp(req->method, "OPTIONS") == 0;
-}
-
 static bool navigates(const struct cay_req *req)
 {
     const char *mode = cay_req_header(req, "sec-fetch-mode");
-    return mode && strcmp(mode, "navigate") == 0 && is_safe(req);
+    return mode && strcmp(mode, "navigate") == 0 && cay_req_is_safe(req);
 }
 
 int cay_preview_guard(const struct cay_req *req, unsigned port, struct cay_error *err)
@@ -211,7 +204,7 @@ static int check_origin(const struct cay_req *req, bool by_cookie, struct cay_er
 {
     const char *origin = cay_req_header(req, "origin");
     const char *site = cay_req_header(req, "sec-fetch-site");
-    bool acts = !is_safe(req) || cay_forward_is_upgrade(req);
+    bool acts = !cay_req_is_safe(req) || cay_forward_is_upgrade(req);
     const char *host = !origin                                   ? NULL
                        : strncasecmp(origin, "https://", 8) == 0 ? origin + 8
                        : strncasecmp(origin, "http://", 7) == 0  ? origin + 7
@@ -263,20 +256,12 @@ static const char *take_proof(struct cay_req *req)
     return proof;
 }
 
-struct visit {
-    struct cay_preview_target to;
-    struct cay_sandbox sb;
-    const struct cay_port *port;
-    bool hides_authorization;
-    bool keeps; /* the decision, for others like it: */
-    struct cay_visit_key key;
-};
-
 /* The sandbox of whoever shows this token, if it is his. */
-static int by_token(struct cay_req *req, struct visit *v, const char *token, struct cay_error *err)
+static int by_token(struct cay_req *req, struct cay_preview_visit *v, const char *token,
+                    struct cay_error *err)
 {
     struct cay_account *who = cay_arena_alloc(req->arena, sizeof *who);
-    bool looks = is_safe(req) && !cay_forward_is_upgrade(req);
+    bool looks = cay_req_is_safe(req) && !cay_forward_is_upgrade(req);
     unsigned scope = looks ? CAY_SCOPE_READ : CAY_SCOPE_EXEC;
     int r = cay_auth_identify(preview.auth, req, token, who, err);
     if (r < 0)
@@ -288,7 +273,7 @@ static int by_token(struct cay_req *req, struct visit *v, const char *token, str
     return cay_core_get(req->core, who, v->to.sandbox_id, req->arena, &v->sb, err);
 }
 
-static bool holds(struct cay_req *req, const struct visit *v, const char *proof)
+static bool holds(struct cay_req *req, const struct cay_preview_visit *v, const char *proof)
 {
     int64_t ignored;
     return proof && cay_core_link_holds(req->core, v->to.sandbox_id, v->to.port, proof, &ignored);
@@ -301,7 +286,7 @@ static int refuse_stranger(struct cay_error *err)
 }
 
 /* found: what the look-up without a name said; strangers do not learn it. */
-static int admit(struct cay_req *req, struct visit *v, const char *proof, int found,
+static int admit(struct cay_req *req, struct cay_preview_visit *v, const char *proof, int found,
                  struct cay_error *err)
 {
     const char *token = cay_req_header(req, "cay-token");
@@ -350,7 +335,7 @@ static int redirect(struct cay_resp *resp, int status, const char *to)
 }
 
 /* A signed link was opened: it becomes a cookie of this one host. */
-static int log_in(struct cay_req *req, struct cay_resp *resp, const struct visit *v,
+static int log_in(struct cay_req *req, struct cay_resp *resp, const struct cay_preview_visit *v,
                   const char *proof, struct cay_error *err)
 {
     int64_t expires_at_ms;
@@ -373,174 +358,9 @@ static int log_in(struct cay_req *req, struct cay_resp *resp, const struct visit
         cay_arena_printf(req->arena, "%s%s%s", req->path, req->query[0] ? "?" : "", req->query));
 }
 
-struct present {
-    struct cay_core *core; /* NULL: nothing is due to it */
-    char sandbox_id[CAY_ID_SIZE];
-};
-
-static void leave(void *ctx)
+static struct cay_preview_visit new_visit(void)
 {
-    struct present *p = ctx;
-    if (p->core)
-        cay_core_leave(p->core, p->sandbox_id);
-    cay_visit_leave(p->sandbox_id);
-    free(p);
-}
-
-/* Counts it among those that are there. NULL when they are too many. */
-static struct present *enter(struct cay_core *core, const char *sandbox_id)
-{
-    if (!cay_visit_enter(sandbox_id))
-        return NULL;
-    struct present *p = calloc(1, sizeof *p);
-    if (!p)
-        abort();
-    p->core = cay_core_attend(core, sandbox_id) ? core : NULL;
-    cay_str_copy(p->sandbox_id, sizeof p->sandbox_id, sandbox_id);
-    return p;
-}
-
-static void keep(const struct cay_req *req, const struct visit *v)
-{
-    struct cay_visit known = {
-        .port = v->to.port, .prefix = v->to.prefix, .hides_authorization = v->hides_authorization};
-    cay_str_copy(known.sandbox_id, sizeof known.sandbox_id, v->sb.id);
-    cay_str_copy(known.account_id, sizeof known.account_id, req->owner ? req->owner->id : "");
-    cay_visit_keep(&v->key, &known);
-}
-
-static int again(struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
-
-/* The answer: the request goes on to what listens there. */
-static int carry(struct cay_req *req, struct cay_resp *resp, int fd, bool reused,
-                 struct cay_error *err)
-{
-    const struct visit *v = req->data;
-    struct cay_proxy to = {.fd = fd, .reused = reused, .again = again};
-    to.ctx = enter(req->core, v->sb.id);
-    if (!to.ctx) {
-        cay_close_fd(&to.fd);
-        return cay_visit_refuse(err);
-    }
-    to.close = leave;
-    (void)snprintf(to.key, sizeof to.key, "%s:%u", v->sb.id, v->to.port);
-    (void)snprintf(to.how.host, sizeof to.how.host, "localhost:%u", v->to.port);
-    cay_str_copy(to.how.prefix, v->to.prefix + 1, req->path);
-    cay_str_copy(to.how.cookie, sizeof to.how.cookie, cookie_name());
-    to.how.is_tls = preview.is_tls;
-    to.how.hides_authorization = v->hides_authorization;
-    if (v->keeps)
-        keep(req, v);
-    if (v->to.prefix) /* on the API's host: whatever it is, it is not at home there */
-        cay_resp_header(resp, "Content-Security-Policy", "sandbox");
-    return cay_resp_proxy(resp, &to);
-}
-
-/* ---- while nothing listens yet ---- */
-
-struct wait {
-    struct cay_stream stream;
-    struct cay_req *req; /* lives on under cay_resp_defer */
-    char sandbox_id[CAY_ID_SIZE];
-    int64_t until_ms;
-    bool over;
-};
-
-static void look(struct cay_stream *stream)
-{
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct wait *w = (struct wait *)stream;
-    const struct visit *v = w->req->data;
-    struct cay_error err = {0};
-    struct cay_sandbox sb;
-    int64_t now_ms = cay_clock_mono_ms();
-    int r = cay_core_previewed(w->req->core, v->sb.id, &a, &sb, &err);
-    if (r == 0)
-        r = cay_core_dial(w->req->core, &sb, v->to.port, &w->req->received.verdict_fd, &err);
-    w->over =
-        r == 0 || strcmp(cay_error_name(&err), "NOTHING_LISTENS") != 0 || now_ms >= w->until_ms;
-    stream->wake_at_ms = now_ms + CAY_PREVIEW_AGAIN_MS;
-}
-
-static enum cay_pull pull(struct cay_stream *stream, struct cay_buf *out, size_t room)
-{
-    (void)out, (void)room;
-    return ((struct wait *)stream)->over ? CAY_PULL_END : CAY_PULL_WAIT;
-}
-
-static void free_wait(struct cay_stream *stream)
-{
-    cay_visit_leave(((struct wait *)stream)->sandbox_id);
-    free(stream);
-}
-
-static const struct cay_stream_ops wait_ops = {.pull = pull, .close = free_wait, .work = look};
-
-static int dial(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
-{
-    const struct visit *v = req->data;
-    int fd = -1;
-    int r = cay_core_dial(req->core, &v->sb, v->to.port, &fd, err);
-    return r < 0 ? r : carry(req, resp, fd, false, err);
-}
-
-static int waited(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
-{
-    int fd = cay_take_fd(&req->received.verdict_fd);
-    return fd < 0 ? dial(req, resp, err)
-                  : carry(req, resp, fd, false, err); /* a last try, for its error */
-}
-
-/* Who waits is there as well. */
-static int hold(struct cay_req *req, struct cay_resp *resp, int64_t seconds, struct cay_error *err)
-{
-    const struct visit *v = req->data;
-    if (!cay_visit_enter(v->sb.id))
-        return cay_visit_refuse(err);
-    struct wait *w = calloc(1, sizeof *w);
-    if (!w)
-        abort();
-    *w = (struct wait){.stream = {.ops = &wait_ops, .watch_fd = -1}, .req = req};
-    cay_str_copy(w->sandbox_id, sizeof w->sandbox_id, v->sb.id);
-    w->until_ms = cay_clock_mono_ms() + seconds * 1000;
-    w->stream.wake_at_ms = cay_clock_mono_ms() + CAY_PREVIEW_AGAIN_MS;
-    return cay_resp_defer(resp, &w->stream, waited);
-}
-
-static int again(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
-{
-    return dial(req, resp, err);
-}
-
-/* How long the request may wait: its header's word, else the port's. */
-static int wait_of(const struct cay_req *req, const struct visit *v, uint64_t *out,
-                   struct cay_error *err)
-{
-    const char *text = cay_req_header(req, "cay-wait");
-    *out = v->port->wait_s;
-    if (text && !cay_str_u64(text, CAY_MAX_PORT_WAIT_S, out))
-        return cay_fail_field(err, "Cay-Wait", "Cay-Wait must be from 0 to %d seconds",
-                              CAY_MAX_PORT_WAIT_S);
-    return 0;
-}
-
-static int reach(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
-{
-    const struct visit *v = req->data;
-    char key[CAY_POOL_KEY];
-    uint64_t wait_s;
-    int r = wait_of(req, v, &wait_s, err);
-    if (r < 0)
-        return r;
-    (void)snprintf(key, sizeof key, "%s:%u", v->sb.id, v->to.port);
-    bool plain = is_safe(req) && req->body_announced == 0 && !cay_forward_is_upgrade(req);
-    int fd = plain && v->sb.state == CAY_RUNNING ? cay_pool_take(req->pool, key) : -1;
-    if (fd >= 0)
-        return carry(req, resp, fd, true, err);
-    r = dial(req, resp, err);
-    if (r < 0 && wait_s > 0 && strcmp(cay_error_name(err), "NOTHING_LISTENS") == 0)
-        return hold(req, resp, (int64_t)wait_s, err);
-    return r;
+    return (struct cay_preview_visit){.cookie = cookie_name(), .is_tls = preview.is_tls};
 }
 
 static enum cay_preview_kind target_of(const struct cay_req *req, const struct cay_route *route,
@@ -566,8 +386,10 @@ bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp)
     int fd = cay_pool_take(req->pool, key);
     if (fd < 0)
         return false;
-    struct visit *v = cay_arena_alloc(req->arena, sizeof *v);
-    *v = (struct visit){.to = to, .hides_authorization = known.hides_authorization};
+    struct cay_preview_visit *v = cay_arena_alloc(req->arena, sizeof *v);
+    *v = new_visit();
+    v->to = to;
+    v->hides_authorization = known.hides_authorization;
     v->sb.state = CAY_RUNNING; /* or there were no such connection */
     cay_str_copy(v->sb.id, sizeof v->sb.id, known.sandbox_id);
     if (known.account_id[0]) {
@@ -578,13 +400,14 @@ bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp)
     req->route = route;
     req->data = v;
     cay_str_copy(req->subject, sizeof req->subject, known.sandbox_id);
-    return carry(req, resp, fd, true, &ignored) == 0;
+    return cay_preview_carry(req, resp, fd, true, &ignored) == 0;
 }
 
 static int handle(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct cay_error unknown = {0};
-    struct visit *v = cay_arena_alloc(req->arena, sizeof *v);
+    struct cay_preview_visit *v = cay_arena_alloc(req->arena, sizeof *v);
+    *v = new_visit();
     if (target_of(req, req->route, &v->to) != CAY_PREVIEW_NAMED)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "NO_PREVIEW", "no preview has this name");
     req->data = v;
@@ -602,7 +425,7 @@ static int handle(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     int found = cay_core_previewed(req->core, v->to.sandbox_id, req->arena, &v->sb, &unknown);
     v->port = found == 0 ? cay_spec_port(&v->sb.spec, v->to.port) : NULL;
     *err = unknown; /* for those who may learn it */
-    if (proof && found == 0 && !v->to.prefix && is_safe(req))
+    if (proof && found == 0 && !v->to.prefix && cay_req_is_safe(req))
         return log_in(req, resp, v, proof, err);
     int r = admit(req, v, proof, found, err);
     if (r < 0)
@@ -613,5 +436,5 @@ static int handle(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     if (!v->port)
         return cay_fail_as(err, CAY_ERR_NOT_FOUND, "PORT_NOT_EXPOSED",
                            "port %u of this sandbox is not exposed", v->to.port);
-    return reach(req, resp, err);
+    return cay_preview_reach(req, resp, err);
 }

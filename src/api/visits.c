@@ -38,9 +38,7 @@ static struct {
 
 static bool is_common(const struct cay_req *req)
 {
-    bool safe = strcmp(req->method, "GET") == 0 || strcmp(req->method, "HEAD") == 0 ||
-                strcmp(req->method, "OPTIONS") == 0;
-    return safe && req->body_announced == 0 && !cay_forward_is_upgrade(req) &&
+    return cay_req_is_safe(req) && req->body_announced == 0 && !cay_forward_is_upgrade(req) &&
            !cay_req_header(req, "cay-wait") && !strstr(req->query, CAY_PREVIEW_PARAM "=");
 }
 

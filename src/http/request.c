@@ -18,6 +18,12 @@ const char *cay_req_param(const struct cay_req *req, const char *name)
     return value ? value : "";
 }
 
+bool cay_req_is_safe(const struct cay_req *req)
+{
+    return strcmp(req->method, "GET") == 0 || strcmp(req->method, "HEAD") == 0 ||
+           strcmp(req->method, "OPTIONS") == 0;
+}
+
 bool cay_req_accepts(const struct cay_req *req, const char *media_type)
 {
     return cay_parse_has_token(cay_req_header(req, "accept"), media_type);

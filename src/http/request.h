@@ -72,7 +72,8 @@ struct cay_req {
 
 const char *cay_req_header(const struct cay_req *req, const char *lower_name); /* or NULL */
 const char *cay_req_param(const struct cay_req *req, const char *name);        /* never NULL */
-bool cay_req_accepts(const struct cay_req *req, const char *media_type);       /* named in Accept */
+bool cay_req_is_safe(const struct cay_req *req); /* its method changes nothing */
+bool cay_req_accepts(const struct cay_req *req, const char *media_type); /* named in Accept */
 /* Query parameters, decoded: of unknown names nothing is told. Repeated ones: all. */
 int cay_req_query(struct cay_req *req, struct cay_pairs *out, struct cay_error *err);
 /* Decodes the query by table like a body: numbers and booleans from their text; a parameter that
