@@ -31,6 +31,10 @@ struct cay_local {
     /* A connection to pid 1 of a sandbox, and struct cay_engine_image with its strings. */
     int (*reach)(struct cay_local *l, const char *id, char *data, size_t size, size_t *len_out,
                  int *fd_out, struct cay_error *err);
+    struct cay_queue *events;
+    pthread_t listener;
+    bool listens;
+    int closing;          /* an eventfd */
     pthread_mutex_t lock; /* of all below */
     int engine[32];       /* idle connections */
     int engine_count;
@@ -39,8 +43,14 @@ struct cay_local {
     struct cay_turns turns; /* has its own lock */
 };
 
-void cay_local_init(struct cay_local *l, const struct cay_config *cfg);
-void cay_local_done(struct cay_local *l);
+void cay_local_init(struct cay_local *l, const struct cay_config *cfg, struct cay_queue *events);
+void cay_local_done(struct cay_local *l); /* when the listener has ended */
+/* Starts the thread that hears of deaths; it is given `l`, and ends when it is closing: waited for
+ * together with fd, which may be -1. */
+int cay_local_listen(struct cay_local *l, void *(*listener)(void *), struct cay_error *err);
+bool cay_local_closing(struct cay_local *l, int fd, int64_t wait_ms);
+/* Without an entry: something may have happened unheard. */
+void cay_local_tell(struct cay_local *l, const struct cay_provider_entry *e);
 
 /* engine.c: one request to the engine. data takes what follows the reply, fd_out a descriptor; both
  * may be NULL. The engine may die under it: everything we ask is safe to ask twice, and is. */

@@ -89,22 +89,17 @@ static void drop_way(struct cay_pid1 *p)
     p->has_way = false;
 }
 
-static void forget_at(struct cay_local *n, struct cay_pid1 **at)
-{
-    struct cay_pid1 *p = *at;
-    if (!p)
-        return;
-    *at = p->next;
-    drop_idle(n, p);
-    drop_way(p);
-    free(p->strings);
-    free(p);
-}
-
 void cay_pid1_forget(struct cay_local *n, const char *id)
 {
     pthread_mutex_lock(&n->lock);
-    forget_at(n, slot(n, id));
+    struct cay_pid1 **at = slot(n, id), *p = *at;
+    if (p) {
+        *at = p->next;
+        drop_idle(n, p);
+        drop_way(p);
+        free(p->strings);
+        free(p);
+    }
     pthread_mutex_unlock(&n->lock);
 }
 
@@ -132,26 +127,6 @@ bool cay_pid1_take_way(struct cay_local *n, const char *id, struct cay_way_out *
     }
     pthread_mutex_unlock(&n->lock);
     return had;
-}
-
-void cay_local_init(struct cay_local *l, const struct cay_config *cfg)
-{
-    l->data_fd = cfg->data_fd;
-    l->log_head_bytes = (uint64_t)(cfg->log_head_bytes ? cfg->log_head_bytes : CAY_LOG_HEAD_BYTES);
-    l->log_tail_bytes = (uint64_t)(cfg->log_tail_bytes ? cfg->log_tail_bytes : CAY_LOG_TAIL_BYTES);
-    pthread_mutex_init(&l->lock, NULL);
-    cay_turns_init(&l->turns);
-}
-
-void cay_local_done(struct cay_local *l)
-{
-    for (size_t i = 0; i < CAY_LOCAL_BUCKETS; i++)
-        while (l->pid1s[i])
-            forget_at(l, &l->pid1s[i]);
-    while (l->engine_count)
-        close(l->engine[--l->engine_count]);
-    pthread_mutex_destroy(&l->lock);
-    cay_turns_done(&l->turns);
 }
 
 static void copy_known(struct cay_arena *a, const struct cay_pid1 *p, struct cay_pid1 *out)

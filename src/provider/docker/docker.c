@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 
 #define LATE_MS 2000 /* that an end may take when its grace is over */
@@ -457,15 +456,15 @@ static void sweep(struct cay_docker *d)
     (void)cay_docker_drop_fits(d, &a, d->tools, &(struct cay_pruned){0}, &ignored);
 }
 
-static void free_docker(struct cay_docker *d)
+static void close_docker(struct cay_provider *p)
 {
-    cay_docker_close_idle(d);
+    struct cay_docker *d = (struct cay_docker *)p;
     cay_local_done(&d->local);
+    cay_docker_close_idle(d);
     pthread_mutex_destroy(&d->lock);
     pthread_mutex_destroy(&d->fitting);
     pthread_mutex_destroy(&d->attaching);
     pthread_mutex_destroy(&d->copying);
-    cay_close_fd(&d->closing);
     cay_close_fd(&d->staged_fd);
     free(d->url);
     free(d);
@@ -478,9 +477,7 @@ static struct cay_docker *new_docker(const struct cay_config *cfg, struct cay_qu
         abort();
     d->local.base.ops = &cay_provider_docker;
     d->local.reach = reach;
-    cay_local_init(&d->local, cfg);
-    d->events = events;
-    d->closing = eventfd(0, EFD_CLOEXEC);
+    cay_local_init(&d->local, cfg, events);
     d->runtime = cfg->docker_runtime;
     d->read_only = cfg->docker_read_only;
     (void)snprintf(d->isolation, sizeof d->isolation, "docker%s%.48s", d->runtime ? "/" : "",
@@ -519,22 +516,13 @@ static int open_docker(const struct cay_config *cfg, struct cay_queue *events,
         sweep(d);
     if (r == 0)
         cay_docker_try_size(d);
-    if (r == 0 && pthread_create(&d->listener, NULL, cay_docker_listen, d) != 0)
-        r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the Docker provider");
+    if (r == 0)
+        r = cay_local_listen(&d->local, cay_docker_listen, err);
     if (r < 0)
-        free_docker(d);
+        close_docker(&d->local.base);
     else
         *out = &d->local.base;
     return r;
-}
-
-static void close_docker(struct cay_provider *p)
-{
-    struct cay_docker *d = (struct cay_docker *)p;
-    uint64_t one = 1;
-    (void)!write(d->closing, &one, sizeof one);
-    pthread_join(d->listener, NULL);
-    free_docker(d);
 }
 
 const struct cay_provider_ops cay_provider_docker = {

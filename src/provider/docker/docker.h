@@ -53,9 +53,6 @@ struct cay_docker {
     pthread_mutex_t fitting;   /* one image is fitted at a time */
     pthread_mutex_t attaching; /* a volume is taken by one */
     pthread_mutex_t copying;   /* what stands still for one copy is not let go by another */
-    struct cay_queue *events;
-    pthread_t listener;
-    int closing; /* an eventfd */
 };
 
 /* call.c: a question to the Engine, and its answer. A status of 400 or more is an error: 404

@@ -4,7 +4,6 @@
 #include "base/buf.h"
 #include "model/limits.h"
 #include "provider/docker/docker.h"
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,17 +17,6 @@ struct ear {
     struct cay_docker *d;
     struct cay_buf line;
 };
-
-static void push(struct cay_docker *d, const struct cay_provider_entry *e)
-{
-    struct cay_provider_entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        abort();
-    if (e)
-        *entry = *e;
-    if (!cay_queue_push(d->events, entry))
-        free(entry); /* full: reconcile finds it */
-}
 
 static void died(struct cay_docker *d, const char *line, size_t len)
 {
@@ -47,9 +35,10 @@ static void died(struct cay_docker *d, const char *line, size_t len)
     if (strcmp(code, "0") == 0 || cay_docker_was_killed(d, id))
         return; /* by us: whoever asked for it knows */
     if (cay_docker_inspect(d, &a, id, &box, &err) == 0 && !box.entry.running)
-        push(d, &box.entry);
+        cay_local_tell(&d->local, &box.entry);
     else
-        push(d, NULL); /* gone already, or up again: whoever wants to know looks */
+        cay_local_tell(&d->local,
+                       NULL); /* gone already, or up again: whoever wants to know looks */
 }
 
 static int on_data(void *arg, const char *data, size_t len, struct cay_error *err)
@@ -66,12 +55,6 @@ static int on_data(void *arg, const char *data, size_t len, struct cay_error *er
         died(ear->d, ear->line.data, line);
         cay_buf_drop(&ear->line, line + 1);
     }
-}
-
-static bool closing(struct cay_docker *d, int64_t wait_ms)
-{
-    struct pollfd fd = {.fd = d->closing, .events = POLLIN};
-    return poll(&fd, 1, (int)wait_ms) > 0;
 }
 
 /* However it ends, it is begun anew. */
@@ -95,7 +78,7 @@ static void hear(struct cay_docker *d)
     struct cay_client *c = cay_docker_take(d, &err);
     if (!c)
         return;
-    cay_client_interrupt_on(c, d->closing);
+    cay_client_interrupt_on(c, d->local.closing);
     (void)cay_client_call(c, &rq, &answer, &err);
     cay_client_free(c);
     cay_buf_done(&ear.line);
@@ -113,11 +96,12 @@ static bool is_there(struct cay_docker *d)
 void *cay_docker_listen(void *docker)
 {
     struct cay_docker *d = docker;
-    for (bool first = true; !closing(d, first ? 0 : AGAIN_MS); first = false) {
+    for (bool first = true; !cay_local_closing(&d->local, -1, first ? 0 : AGAIN_MS);
+         first = false) {
         if (!first && !is_there(d))
             continue;
         if (!first)
-            push(d, NULL);
+            cay_local_tell(&d->local, NULL);
         hear(d);
     }
     return NULL;

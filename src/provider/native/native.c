@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 
 #define HEALTH_MS 2000
@@ -22,9 +21,7 @@ struct cay_native {
     _Atomic(const char *) disk;  /* as the engine said last; NULL: never heard */
     _Atomic uint64_t room_bytes; /* the same */
     _Atomic int64_t room_asked_ms;
-    struct cay_queue *events;
-    pthread_t listener;
-    int events_fd, closing; /* closing: an eventfd */
+    int events_fd;
 };
 
 static struct cay_engine_request request(enum cay_engine_op op, const char *id)
@@ -74,28 +71,14 @@ static bool subscribe(struct cay_native *n)
            cay_packet_recv(n->events_fd, &reply, sizeof reply, NULL, 0, NULL) == sizeof reply;
 }
 
-static void push(struct cay_native *n, const struct cay_engine_entry *e)
+static void tell(struct cay_local *l, const struct cay_engine_entry *e)
 {
-    struct cay_provider_entry *entry = calloc(1, sizeof *entry);
-    if (!entry)
-        abort();
-    if (e)
-        translate(entry, e);
-    if (e)
-        cay_pid1_forget(&n->local, entry->id);
-    if (!cay_queue_push(n->events, entry))
-        free(entry); /* full: reconcile finds it */
+    struct cay_provider_entry entry = {0};
+    translate(&entry, e);
+    cay_pid1_forget(l, entry.id);
+    cay_local_tell(l, &entry);
 }
 
-static bool closing(struct cay_native *n, int fd, int64_t wait_ms)
-{
-    struct pollfd fds[] = {{.fd = n->closing, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
-    int r = poll(fds, fd < 0 ? 1 : 2, (int)wait_ms);
-    return r > 0 && fds[0].revents;
-}
-
-/* Hears of deaths. When the engine went away something may have happened unheard: an entry without
- * an id says so. */
 static void *listen_events(void *arg)
 {
     struct cay_native *n = arg;
@@ -103,12 +86,12 @@ static void *listen_events(void *arg)
         struct cay_engine_entry e;
         bool heard = subscribe(n);
         if (heard && !first)
-            push(n, NULL);
-        while (heard && !closing(n, n->events_fd, -1) &&
+            cay_local_tell(&n->local, NULL);
+        while (heard && !cay_local_closing(&n->local, n->events_fd, -1) &&
                cay_packet_recv(n->events_fd, &e, sizeof e, NULL, 0, NULL) == sizeof e)
-            push(n, &e);
+            tell(&n->local, &e);
         cay_close_fd(&n->events_fd);
-        if (closing(n, -1, AGAIN_MS))
+        if (cay_local_closing(&n->local, -1, AGAIN_MS))
             return NULL;
     }
 }
@@ -122,6 +105,13 @@ static int reach(struct cay_local *l, const char *id, char *data, size_t size, s
     return cay_local_call(l, &rq, CAY_ENGINE_CALL_MS, data, size, len_out, fd_out, err);
 }
 
+static void close_native(struct cay_provider *p)
+{
+    struct cay_native *n = (struct cay_native *)p;
+    cay_local_done(&n->local);
+    free(n);
+}
+
 static int open_native(const struct cay_config *cfg, struct cay_queue *events,
                        struct cay_provider **out, struct cay_error *err)
 {
@@ -130,27 +120,14 @@ static int open_native(const struct cay_config *cfg, struct cay_queue *events,
         abort();
     n->local.base.ops = &cay_provider_native;
     n->local.reach = reach;
-    cay_local_init(&n->local, cfg);
-    n->events = events;
     n->events_fd = -1;
-    n->closing = eventfd(0, EFD_CLOEXEC);
-    if (n->closing < 0 || pthread_create(&n->listener, NULL, listen_events, n) != 0) {
-        free(n);
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start the native provider");
-    }
-    *out = &n->local.base;
-    return 0;
-}
-
-static void close_native(struct cay_provider *p)
-{
-    struct cay_native *n = (struct cay_native *)p;
-    uint64_t one = 1;
-    (void)!write(n->closing, &one, sizeof one);
-    pthread_join(n->listener, NULL);
-    cay_close_fd(&n->closing);
-    cay_local_done(&n->local);
-    free(n);
+    cay_local_init(&n->local, cfg, events);
+    int r = cay_local_listen(&n->local, listen_events, err);
+    if (r < 0)
+        close_native(&n->local.base);
+    else
+        *out = &n->local.base;
+    return r;
 }
 
 static const char *disk_kind(const char *told)
