@@ -432,20 +432,6 @@ static void say_lost(const char *id, struct cay_job *out)
                       "the server was restarted, or the job ended long ago");
 }
 
-int cay_core_job(struct cay_core *core, const struct cay_account *owner, const char *id,
-                 struct cay_arena *a, struct cay_job *out, struct cay_error *err)
-{
-    struct cay_task *t;
-    int r = find_locked(core, owner, id, &t, err);
-    if (r == 0 && !t)
-        say_lost(id, out);
-    if (r < 0 || !t)
-        return r;
-    copy(a, t, out);
-    pthread_mutex_unlock(&core->jobs.lock);
-    return 0;
-}
-
 int cay_core_jobs(struct cay_core *core, const struct cay_account *owner, struct cay_arena *a,
                   struct cay_job_list *out, struct cay_error *err)
 {
@@ -474,8 +460,8 @@ static void give_up(struct cay_task *t, const char *account_id)
             t->accounts.at[i] = NULL;
 }
 
-int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, const char *id,
-                        struct cay_arena *a, struct cay_job *out, struct cay_error *err)
+static int look(struct cay_core *core, const struct cay_account *owner, const char *id, bool cancel,
+                struct cay_arena *a, struct cay_job *out, struct cay_error *err)
 {
     struct cay_task *t;
     int r = find_locked(core, owner, id, &t, err);
@@ -483,11 +469,23 @@ int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, 
         say_lost(id, out);
     if (r < 0 || !t)
         return r;
-    if (!is_over(t))
+    if (cancel && !is_over(t))
         give_up(t, owner->id);
     copy(a, t, out);
     pthread_mutex_unlock(&core->jobs.lock);
     return 0;
+}
+
+int cay_core_job(struct cay_core *core, const struct cay_account *owner, const char *id,
+                 struct cay_arena *a, struct cay_job *out, struct cay_error *err)
+{
+    return look(core, owner, id, false, a, out, err);
+}
+
+int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, const char *id,
+                        struct cay_arena *a, struct cay_job *out, struct cay_error *err)
+{
+    return look(core, owner, id, true, a, out, err);
 }
 
 int cay_core_job_wait(struct cay_core *core, const struct cay_account *owner, const char *id,
