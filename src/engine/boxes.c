@@ -425,8 +425,6 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
         return;
     } else if (job == CAY_JOB_CREATE || job == CAY_JOB_SNAPSHOT || job == CAY_JOB_UNDO ||
                (job == CAY_JOB_REMOVE && reply->code == 0)) {
-        if (job == CAY_JOB_CREATE && box->current && box->current->client < 0)
-            d->broken = err; /* the trial */
         cay_boxes_finish(d, box, reply->code < 0 || taken_back ? &err : NULL);
         forget(d, box);
         return;

@@ -43,9 +43,10 @@ struct cay_cgroup_limits {
 /* Finds the trees in /proc/self/mountinfo and makes our parent in each, with limits for the sum of
  * all sandboxes. A missing controller is not an error here: see cay_cgroups_lacks. */
 int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_error *err);
-/* Of a process that is in cgroups of somebody else's making, such as a container's: what stands
- * below for `id` is the name then. Close it with cay_cgroups_close(c, "", false). */
-int cay_cgroups_of(struct cay_cgroups *c, pid_t pid, char name[CAY_CGROUP_NAME],
+/* Of a process, by its directory in /proc, that is in cgroups of somebody else's making, such as a
+ * container's: what stands below for `id` is the name then. Close it with cay_cgroups_close(c, "",
+ * false). */
+int cay_cgroups_of(struct cay_cgroups *c, int proc, char name[CAY_CGROUP_NAME],
                    struct cay_error *err);
 bool cay_cgroups_lacks(const struct cay_cgroups *c, enum cay_controller controller);
 const char *cay_controller_name(enum cay_controller controller);

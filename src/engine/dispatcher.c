@@ -16,7 +16,9 @@
 #include <sys/wait.h>
 
 #define TICK_MS 250
-#define TRIAL_END_MS 4000      /* less than a supervisor waits */
+#define TRIAL_END_MS 4000   /* less than a supervisor waits */
+#define TRIAL_AGAIN_MS 5000 /* after one that failed */
+#define TRIALS 20
 #define MAX_BYTES (1ULL << 50) /* no host has more, and sums stay in range */
 
 void cay_dispatcher_watch(struct cay_dispatcher *d, struct cay_source *s, uint32_t events)
@@ -61,6 +63,19 @@ void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
     cay_dispatcher_answer_fds(d, p, err, data, len, &fd, fd >= 0);
 }
 
+/* The engine's own wishes have nobody who waits; but the one create among them is the trial. It is
+ * made again for a while: one that was late on a host that boots says nothing of what it can do. */
+static void judge(struct cay_dispatcher *d, const struct cay_engine_request *rq,
+                  const struct cay_error *err)
+{
+    if (err)
+        cay_log_error(err, "%s: the engine's own wish failed", rq->id);
+    if (rq->op != CAY_ENGINE_CREATE)
+        return;
+    d->broken = err ? *err : (struct cay_error){0};
+    d->trial_at_ms = err && ++d->trials < TRIALS ? cay_clock_mono_ms() + TRIAL_AGAIN_MS : 0;
+}
+
 void cay_dispatcher_answer_fds(struct cay_dispatcher *d, struct cay_pending *p,
                                const struct cay_error *err, const void *data, size_t len,
                                const int *fds, int fd_count)
@@ -77,8 +92,8 @@ void cay_dispatcher_answer_fds(struct cay_dispatcher *d, struct cay_pending *p,
         c->busy = false;
         if (cay_packet_send(c->source.fd, &reply, sizeof reply, data, len, fds, fd_count) < 0)
             close_client(d, c);
-    } else if (p->client < 0 && err) {
-        cay_log_error(err, "%s: the engine's own wish failed", p->request.id);
+    } else if (p->client < 0) {
+        judge(d, &p->request, err);
     }
     free(p);
 }
@@ -300,8 +315,8 @@ static void take_request(struct cay_dispatcher *d, struct cay_client *c,
         c->events = true;
         return;
     case CAY_ENGINE_DOWN:
-        d->down_client = p->client;
-        free(p);
+        p->next = d->down;
+        d->down = p;
         cay_boxes_destroy_all(d);
         return;
     case CAY_ENGINE_BUILD:
@@ -381,6 +396,13 @@ static void read_signals(struct cay_dispatcher *d)
     }
 }
 
+static void try_sandbox(struct cay_dispatcher *d)
+{
+    d->trial_at_ms = 0;
+    cay_boxes_wish(d, CAY_ENGINE_CREATE, CAY_TRIAL_ID, CAY_DEFAULT_IMAGE);
+    cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL);
+}
+
 static void tick(struct cay_dispatcher *d)
 {
     int64_t now = cay_clock_mono_ms();
@@ -390,13 +412,11 @@ static void tick(struct cay_dispatcher *d)
     cay_images_tick(d, now);
     cay_trash_tick(d);
     cay_care_tick(d, now);
-    if (d->down_client >= 0 && d->box_count == 0 && d->trash_pid <= 0) {
-        struct cay_pending *p = calloc(1, sizeof *p);
-        if (!p)
-            abort();
-        p->client = d->down_client;
-        p->serial = d->clients[p->client].serial;
-        d->down_client = -1;
+    if (d->trial_at_ms && now >= d->trial_at_ms)
+        try_sandbox(d);
+    while (d->down && d->box_count == 0 && d->trash_pid <= 0) {
+        struct cay_pending *p = d->down;
+        d->down = p->next;
         cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
     }
 }
@@ -465,8 +485,7 @@ static void open_shop(struct cay_dispatcher *d)
     }
     cay_images_sweep(d);
     cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL); /* of an engine that was killed */
-    cay_boxes_wish(d, CAY_ENGINE_CREATE, CAY_TRIAL_ID, CAY_DEFAULT_IMAGE);
-    cay_boxes_wish(d, CAY_ENGINE_DESTROY, CAY_TRIAL_ID, NULL);
+    try_sandbox(d);
 }
 
 /* One that is told to end while its trial is on would leave it alive: it is over in milliseconds.
@@ -488,7 +507,6 @@ int cay_engine_run(const struct cay_config *cfg, int listen_fd)
     if (cfg->provider && strcmp(cfg->provider, "native") != 0)
         return cay_opener_run(cfg, listen_fd);
     d.engine.cfg = cfg;
-    d.down_client = -1;
     if (open_loop(&d, listen_fd, &err) < 0) {
         cay_log_error(&err, "the engine cannot start");
         return 1;

@@ -140,10 +140,12 @@ struct cay_dispatcher {
     struct cay_listing listing;
     struct cay_image_job image_jobs[CAY_IMAGE_WAITING];
     uint32_t image_turn;
-    int down_client; /* waits until nothing is left; -1 none */
-    bool adopted;    /* what an earlier engine left is known */
-    bool open;       /* clients are let in */
-    bool closed;     /* berths have no way out to the network */
+    struct cay_pending *down; /* who wait until nothing is left */
+    int trials;
+    int64_t trial_at_ms; /* when there is another one; 0: there is none */
+    bool adopted;        /* what an earlier engine left is known */
+    bool open;           /* clients are let in */
+    bool closed;         /* berths have no way out to the network */
     bool stop;
 };
 

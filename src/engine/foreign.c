@@ -16,7 +16,8 @@
 #include <sys/syscall.h>
 
 #define COPY_SPARE_MS 5000 /* until the server stops waiting */
-#define CHILD_FD 3         /* all that a child has beside the usual three */
+#define CHILD_FD 3         /* all that a child has beside the usual three, */
+#define PROC_FD 4          /* and this, if its task has one */
 
 /* ---- its cgroups ---- */
 
@@ -26,12 +27,11 @@ static void close_groups(struct cay_cgroups *c)
 }
 
 /* First in a pid namespace of its own, and called what ours are called. */
-static bool is_init(uint32_t pid)
+static bool is_init(int proc)
 {
-    char path[32], text[2048];
+    char text[2048];
     unsigned outer = 0, inner = 0;
-    snprintf(path, sizeof path, "/proc/%u/status", pid);
-    if (pid < 2 || pid > INT32_MAX || !cay_small_read(AT_FDCWD, path, text, sizeof text) ||
+    if (!cay_small_read(proc, "status", text, sizeof text) ||
         strncmp(text, "Name:\tcay-init\n", 15) != 0)
         return false;
     const char *ids = strstr(text, "\nNSpid:");
@@ -39,31 +39,30 @@ static bool is_init(uint32_t pid)
     return count == 2 && inner == 1;
 }
 
-static int find(uint32_t pid, struct cay_cgroups *c, char name[CAY_CGROUP_NAME],
-                struct cay_error *err)
+static int find(int proc, struct cay_cgroups *c, char name[CAY_CGROUP_NAME], struct cay_error *err)
 {
     *c = (struct cay_cgroups){0};
-    if (!is_init(pid))
-        return cay_fail(err, CAY_ERR_NOT_FOUND, "process %u is no sandbox's first", pid);
-    return cay_cgroups_of(c, (pid_t)pid, name, err);
+    if (!is_init(proc))
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "the process is no sandbox's first");
+    return cay_cgroups_of(c, proc, name, err);
 }
 
-int cay_foreign_usage(uint32_t pid, struct cay_usage *out, struct cay_error *err)
+int cay_foreign_usage(int proc, struct cay_usage *out, struct cay_error *err)
 {
     CAY_CLEANUP(close_groups) struct cay_cgroups c;
     char name[CAY_CGROUP_NAME];
-    int r = find(pid, &c, name, err);
+    int r = find(proc, &c, name, err);
     if (r == 0)
         cay_cgroup_usage(&c, name, out);
     return r;
 }
 
-int cay_foreign_limit(const struct cay_engine_request *rq, struct cay_error *err)
+int cay_foreign_limit(int proc, const struct cay_engine_request *rq, struct cay_error *err)
 {
     const struct cay_cgroup_limits limits = {rq->memory_bytes, rq->cpu_milli, rq->pids};
     CAY_CLEANUP(close_groups) struct cay_cgroups c;
     char name[CAY_CGROUP_NAME];
-    int r = find(rq->pid, &c, name, err);
+    int r = find(proc, &c, name, err);
     return r < 0 ? r : cay_cgroup_limit(&c, name, &limits, err);
 }
 
@@ -72,6 +71,7 @@ int cay_foreign_limit(const struct cay_engine_request *rq, struct cay_error *err
 struct task {
     int (*work)(const struct task *t, struct cay_engine_copied *out, struct cay_error *err);
     const struct cay_engine_request *rq;
+    int proc; /* -1: none */
 };
 
 static void say(int code, const struct cay_engine_copied *copied, const struct cay_error *err)
@@ -93,10 +93,11 @@ static void CAY_NORETURN run(const struct task *t, int end)
     sigset_t none;
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    if (end != CHILD_FD && dup2(end, CHILD_FD) < 0)
+    int proc = t->proc < 0 ? -1 : fcntl(t->proc, F_DUPFD_CLOEXEC, PROC_FD + 1);
+    if ((end != CHILD_FD && dup2(end, CHILD_FD) < 0) || (t->proc >= 0 && dup2(proc, PROC_FD) < 0))
         _exit(1);
     /* The engine's locks and listeners are not ours to keep open. */
-    (void)syscall(SYS_close_range, CHILD_FD + 1, ~0U, 0);
+    (void)syscall(SYS_close_range, t->proc < 0 ? PROC_FD : PROC_FD + 1, ~0U, 0);
     int r = t->work(t, &copied, &err);
     say(r, &copied, &err);
     _exit(0);
@@ -122,7 +123,8 @@ static int hold(const struct task *t, struct cay_engine_copied *out, struct cay_
     CAY_CLEANUP(close_groups) struct cay_cgroups c;
     struct cay_error ignored; /* frozen it was, so it can be thawed, or is gone */
     char name[CAY_CGROUP_NAME], byte;
-    int r = find(t->rq->pid, &c, name, err);
+    (void)t;
+    int r = find(PROC_FD, &c, name, err);
     if (r == 0)
         r = cay_cgroup_freeze(&c, name, true, err);
     if (r < 0)
@@ -134,10 +136,9 @@ static int hold(const struct task *t, struct cay_engine_copied *out, struct cay_
     return 0;
 }
 
-int cay_foreign_hold(uint32_t pid, struct cay_sockets *out, struct cay_error *err)
+int cay_foreign_hold(int proc, struct cay_sockets *out, struct cay_error *err)
 {
-    const struct cay_engine_request rq = {.pid = pid};
-    const struct task task = {hold, &rq};
+    const struct task task = {hold, NULL, proc};
     return begin(&task, out, err);
 }
 
@@ -189,7 +190,7 @@ static bool is_kept(const char *id)
 int cay_foreign_copy(const struct cay_engine_request *rq, struct cay_sockets *out,
                      struct cay_error *err)
 {
-    const struct task task = {copy_volume, rq};
+    const struct task task = {copy_volume, rq, -1};
     if (!is_kept(rq->id) || !is_kept(rq->other) || rq->image[0] != '/')
         return cay_fail(err, CAY_ERR_INVALID, "not a volume of ours");
     return begin(&task, out, err);

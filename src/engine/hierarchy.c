@@ -235,15 +235,14 @@ static void add_place(struct cay_cgroups *c, const struct mount_line *m, const c
         put_tree(c, m, wanted, parent);
 }
 
-int cay_cgroups_of(struct cay_cgroups *c, pid_t pid, char name[CAY_CGROUP_NAME],
+int cay_cgroups_of(struct cay_cgroups *c, int proc, char name[CAY_CGROUP_NAME],
                    struct cay_error *err)
 {
-    char path[32], lines[4096], line[2048];
+    char lines[4096], line[2048];
     struct mount_line m;
     *name = 0;
-    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     FILE *f = open_mounts(c);
-    bool found = f && cay_small_read(AT_FDCWD, path, lines, sizeof lines);
+    bool found = f && cay_small_read(proc, "cgroup", lines, sizeof lines);
     for (int v2 = 0; found && v2 < 2; v2++) { /* its name is the one that it has in v1 */
         rewind(f);
         while (fgets(line, sizeof line, f))
@@ -255,6 +254,5 @@ int cay_cgroups_of(struct cay_cgroups *c, pid_t pid, char name[CAY_CGROUP_NAME],
     for (int i = 0; i < CAY_CG_COUNT; i++)
         if (c->of[i] < 0)
             c->of[i] = c->of[CAY_CG_UNIFIED];
-    return c->tree_count ? 0
-                         : cay_fail(err, CAY_ERR_PROVIDER, "cannot find the cgroups of %d", pid);
+    return c->tree_count ? 0 : cay_fail(err, CAY_ERR_PROVIDER, "cannot find a process's cgroups");
 }

@@ -226,20 +226,21 @@ static int join(const struct cay_engine_request *rq, uint32_t kind, struct cay_s
     return r;
 }
 
-/* As join: whose pid it was a moment ago. */
-static int check(const struct cay_engine_request *rq, struct cay_error *err)
-{
-    CAY_AUTO_FD int proc = -1;
-    int r = find(rq, &proc, err);
-    return r == CAY_ERR_UNSUPPORTED ? cay_fail(err, CAY_ERR_NOT_FOUND, "the sandbox has ended") : r;
-}
-
-static int usage(const struct cay_engine_request *rq, struct answer *out, struct cay_error *err)
+/* What is asked of one that ran a moment ago. */
+static int manage(const struct cay_engine_request *rq, struct answer *out, struct cay_error *err)
 {
     struct cay_usage usage;
-    int r = check(rq, err);
-    if (r == 0)
-        r = cay_foreign_usage(rq->pid, &usage, err);
+    CAY_AUTO_FD int proc = -1;
+    int r = find(rq, &proc, err);
+    if (r == CAY_ERR_UNSUPPORTED)
+        return cay_fail(err, CAY_ERR_NOT_FOUND, "the sandbox has ended");
+    if (r < 0)
+        return r;
+    if (rq->op == CAY_ENGINE_LIMIT)
+        return cay_foreign_limit(proc, rq, err);
+    if (rq->op == CAY_ENGINE_HOLD)
+        return cay_foreign_hold(proc, &out->s, err);
+    r = cay_foreign_usage(proc, &usage, err);
     if (r < 0)
         return r;
     out->len = sizeof usage;
@@ -274,11 +275,9 @@ static int act(struct opener *o, const struct cay_engine_request *rq, int recipe
     case CAY_ENGINE_JOIN:
         return join(rq, CAY_SOCKET_PID1, &out->s, err);
     case CAY_ENGINE_USAGE:
-        return usage(rq, out, err);
     case CAY_ENGINE_LIMIT:
-        return check(rq, err) < 0 ? err->code : cay_foreign_limit(rq, err);
     case CAY_ENGINE_HOLD:
-        return check(rq, err) < 0 ? err->code : cay_foreign_hold(rq->pid, &out->s, err);
+        return manage(rq, out, err);
     case CAY_ENGINE_COPY:
         return cay_foreign_copy(rq, &out->s, err);
     case CAY_ENGINE_SOCKET:
