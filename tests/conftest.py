@@ -12,7 +12,9 @@ pytest.register_assert_rewrite("harness")
 
 from harness import proc  # noqa: E402
 from harness.dockerd import Dockerd  # noqa: E402
+from harness.internet import Internet  # noqa: E402
 from harness.server import CAY, Server  # noqa: E402
+from harness.sources import Sources  # noqa: E402
 from harness.wait import stretch  # noqa: E402
 
 DOCKER = os.environ.get("CAY_PROVIDER") == "docker"
@@ -83,11 +85,33 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture(scope="module")
-def shared_server():
-    server = Server()
-    server.start()
-    yield server
-    server.close()
+def net():
+    with Internet() as net:
+        yield net
+
+
+@pytest.fixture(scope="module")
+def sources(net):
+    with Sources(net) as sources:
+        yield sources
+
+
+@pytest.fixture(scope="module")
+def dockerd():
+    with Dockerd() as dockerd:
+        yield dockerd
+
+
+@pytest.fixture(scope="module")
+def options():
+    """Of the module's server. A module that wants others has a fixture of this name."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def shared_server(options):
+    with Server(*options) as server:
+        yield server
 
 
 @pytest.fixture

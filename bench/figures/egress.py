@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import peers
-from bench import ROUNDS, Failed, Watched
+from bench import Failed, Watched
 from harness.internet import Internet, run
 from harness.server import Server
 from harness.wait import until

@@ -3,29 +3,12 @@
 namespaces that the test made."""
 import pytest
 
-from harness.internet import Internet
-from harness.server import Server
-from harness.sources import ADDRESS, URL, options, serving
+from harness.sources import ADDRESS, URL
 
 
 @pytest.fixture(scope="module")
-def net():
-    with Internet() as net:
-        yield net
-
-
-@pytest.fixture(scope="module")
-def sources(net):
-    with serving(net) as sources:
-        yield sources
-
-
-@pytest.fixture(scope="module")
-def shared_server(net, sources):
-    server = Server(*options(net, sources))
-    server.start()
-    yield server
-    server.close()
+def options(sources):
+    return sources.options()
 
 
 def ask(client, source, **spec):

@@ -29,17 +29,14 @@ def store():
 
 @pytest.fixture(scope="module")
 def shared_server(store):
-    server = store.server()
-    server.start()
-    yield server
-    server.close()
+    with store.server() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def docker():
-    docker = Dockerd().start()
-    yield docker
-    docker.stop()
+    with Dockerd() as docker:
+        yield docker
 
 
 @pytest.fixture

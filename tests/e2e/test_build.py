@@ -12,7 +12,7 @@ import pytest
 
 from harness import builds
 from harness.registry import small_store
-from harness.server import CAY, IMAGES, Server
+from harness.server import CAY, IMAGES
 from harness.wait import stretch, until
 
 
@@ -26,11 +26,8 @@ def places(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def shared_server(places):
-    server = Server("--images", str(places[0]), "--recipes", str(places[1]), "--pull", "never")
-    server.start()
-    yield server
-    server.close()
+def options(places):
+    return ["--images", str(places[0]), "--recipes", str(places[1]), "--pull", "never"]
 
 
 def text(places, name):

@@ -20,13 +20,6 @@ SMALL = {"memoryGB": 0.125, "image": "busybox"}
 NOWHERE = "tcp://127.0.0.1:9"
 
 
-@pytest.fixture(scope="module")
-def dockerd():
-    dockerd = docker.Dockerd().start()
-    yield dockerd
-    dockerd.stop()
-
-
 @pytest.fixture
 def between(dockerd):
     with Meddler(dockerd.host) as meddler:

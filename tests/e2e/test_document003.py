@@ -20,9 +20,8 @@ STATUSES = ("PENDING", "PROVISIONING", "RUNNING", "STOPPED", "ERROR", "TERMINATE
 
 @pytest.fixture(scope="module")
 def shared_server():
-    server = Server("--alias", "python:3.11=node:20-bookworm", rate_limit=None).start()
-    yield server
-    server.close()
+    with Server("--alias", "python:3.11=node:20-bookworm", rate_limit=None) as server:
+        yield server
 
 
 def check(sandbox):

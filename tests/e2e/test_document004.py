@@ -7,7 +7,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harness.server import Server
 from harness.wait import stretch
 
 # What recipes make takes its time: here the images are those that every test has.
@@ -15,11 +14,8 @@ ALIASES = {"node:18-alpine": "node:20-bookworm", "@ai-sandbox/python": "node:20-
 
 
 @pytest.fixture(scope="module")
-def shared_server():
-    server = Server(*(word for pair in ALIASES.items() for word in ("--alias", "=".join(pair))), "--pull", "never")
-    server.start()
-    yield server
-    server.close()
+def options():
+    return [*(word for pair in ALIASES.items() for word in ("--alias", "=".join(pair))), "--pull", "never"]
 
 
 # §13, to the letter but for the port, and the two ids of its example, which are those that came.

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.egress import WEB, WEB6, probe, question, refused, wish
-from harness.internet import BANNER, HOLD, HOST4, HOST6, RESET, SLURP, Internet
-from harness.server import Server
+from harness.internet import BANNER, HOLD, HOST4, HOST6, RESET, SLURP
 from harness.wait import until
 
 GUARDED = ["10.9.9.9", "172.16.9.9", "192.168.9.9", "169.254.169.254", "100.64.9.9", "fd00:9::9", "0.0.0.0",
@@ -16,17 +15,8 @@ GUARDED = ["10.9.9.9", "172.16.9.9", "192.168.9.9", "169.254.169.254", "100.64.9
 
 
 @pytest.fixture(scope="module")
-def net():
-    with Internet() as net:
-        yield net
-
-
-@pytest.fixture(scope="module")
-def shared_server(net):
-    server = Server("--resolv-conf", net.resolv_conf)
-    server.start()
-    yield server
-    server.close()
+def options(net):
+    return ["--resolv-conf", net.resolv_conf]
 
 
 def test_by_name_and_by_address(client, box):

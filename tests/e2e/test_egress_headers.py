@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.egress import WEB, probe, refused, wish
-from harness.internet import BANNER, HEADS, HTTP, Internet
+from harness.internet import BANNER, HEADS, HTTP
 from harness.server import Server
 from harness.wait import until
 
@@ -13,17 +13,9 @@ SECRET = "Bearer s3cret-of-the-edge"
 
 
 @pytest.fixture(scope="module")
-def net():
-    with Internet() as net:
-        yield net
-
-
-@pytest.fixture(scope="module")
 def shared_server(net):
-    server = Server("--resolv-conf", net.resolv_conf, env={"CAY_LOG_LEVEL": "debug"})
-    server.start()
-    yield server
-    server.close()
+    with Server("--resolv-conf", net.resolv_conf, env={"CAY_LOG_LEVEL": "debug"}) as server:
+        yield server
 
 
 def policy(value=SECRET, host="web.example", allow=("web.example", "other.example")):

@@ -5,23 +5,14 @@ import subprocess
 import pytest
 
 from harness.egress import OTHER, WEB, WEB6, probe, question, refused, wish
-from harness.internet import BANNER, HOLD, HTTP, PROXY, SLURP, TLS, Internet
-from harness.server import CAY, Server
+from harness.internet import BANNER, HOLD, HTTP, PROXY, SLURP, TLS
+from harness.server import CAY
 from harness.wait import until
 
 
 @pytest.fixture(scope="module")
-def net():
-    with Internet() as net:
-        yield net
-
-
-@pytest.fixture(scope="module")
-def shared_server(net):
-    server = Server("--resolv-conf", net.resolv_conf)
-    server.start()
-    yield server
-    server.close()
+def options(net):
+    return ["--resolv-conf", net.resolv_conf]
 
 
 def with_policy(client, policy, name="box"):

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import json
 import os
-from urllib.parse import quote_from_bytes
 
 import pytest
 

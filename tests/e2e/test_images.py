@@ -31,10 +31,8 @@ def store():
 
 @pytest.fixture(scope="module")
 def shared_server(store):
-    server = store.server()
-    server.start()
-    yield server
-    server.close()
+    with store.server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -19,9 +19,8 @@ SMALL = {"memoryGB": 0.125, "image": "busybox"}
 
 @pytest.fixture(scope="module")
 def podman():
-    podman = Podman().start()
-    yield podman
-    podman.stop()
+    with Podman() as podman:
+        yield podman
 
 
 @pytest.fixture

@@ -3,8 +3,7 @@
 import pytest
 
 from harness.egress import command, probe, refused, wish
-from harness.internet import HOLD, Internet
-from harness.server import Server
+from harness.internet import HOLD
 from harness.wait import until
 
 WEB, OTHER, PRIVATE = "198.51.100.10", "198.51.100.11", "10.9.9.9"
@@ -12,17 +11,8 @@ UNKNOWN = ("ENOTFOUND", "EAI_AGAIN", "EREFUSED")
 
 
 @pytest.fixture(scope="module")
-def net():
-    with Internet() as net:
-        yield net
-
-
-@pytest.fixture(scope="module")
-def shared_server(net):
-    server = Server("--resolv-conf", net.resolv_conf)
-    server.start()
-    yield server
-    server.close()
+def options(net):
+    return ["--resolv-conf", net.resolv_conf]
 
 
 def told(result):

@@ -205,8 +205,7 @@ def test_a_registry_that_is_away_is_not_waited_for(start, tmp_path):
 
 
 def test_docker_push(start, registry, tmp_path):
-    docker = Dockerd().start()
-    try:
+    with Dockerd() as docker:
         name = f"{registry.host}/by/docker:1"
         tree = tmp_path / "tree.tar"
         subprocess.run(["tar", "-C", layer_of("busybox"), "-cf", tree, "."], check=True)
@@ -214,8 +213,6 @@ def test_docker_push(start, registry, tmp_path):
         docker.run("run", "--name", "made", "--network=none", name, "/bin/sh", "-c", "echo text > /srv-file; rm /etc/group")
         docker.run("commit", "made", name)
         docker.run("push", name)
-    finally:
-        docker.stop()
     client = start("--registry-insecure", registry.host).client()
     assert pull(client, name)["status"] == "succeeded"
     client.create("box", image=name)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.engine import Engine, Refused
-from harness.server import IMAGES, ROOT, Server
+from harness.server import IMAGES, ROOT
 from harness.wait import stretch, until
 
 TOOL = str(ROOT / "tools/image-build")
@@ -56,12 +56,9 @@ def places():
 
 
 @pytest.fixture(scope="module")
-def shared_server(places):
+def options(places):
     images, recipes = places
-    server = Server("--images", str(images), "--recipes", str(recipes), "--alias", "shorty=tiny:1")
-    server.start()
-    yield server
-    server.close()
+    return ["--images", str(images), "--recipes", str(recipes), "--alias", "shorty=tiny:1"]
 
 
 def layers(places):

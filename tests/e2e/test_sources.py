@@ -8,32 +8,16 @@ from pathlib import Path
 import pytest
 
 from harness.egress import probe, wish
-from harness.internet import Internet
-from harness.server import CAY, Server
-from harness.sources import URL, options, serving
+from harness.server import CAY
+from harness.sources import URL
 from harness.wait import until
 
 REPO = f"{URL}/repo/plain.git"
 
 
 @pytest.fixture(scope="module")
-def net():
-    with Internet() as net:
-        yield net
-
-
-@pytest.fixture(scope="module")
-def sources(net):
-    with serving(net) as sources:
-        yield sources
-
-
-@pytest.fixture(scope="module")
-def shared_server(net, sources):
-    server = Server(*options(net, sources))
-    server.start()
-    yield server
-    server.close()
+def options(sources):
+    return sources.options()
 
 
 @pytest.fixture(scope="module")
@@ -183,8 +167,8 @@ def test_an_image_without_tools(client):
                                                  dockerImage="busybox")
 
 
-def test_server_ends_meanwhile(fresh, net, sources):
-    server = fresh(*options(net, sources)).start()
+def test_server_ends_meanwhile(fresh, options, sources):
+    server = fresh(*options).start()
     before = sources.requests().count("GET /bad/slow None")
     assert ask(server.client(), {"type": "tarball", "url": f"{URL}/bad/slow"}, wait=False).status == 202
     until(lambda: sources.requests().count("GET /bad/slow None") > before, "it is being fetched")

@@ -40,10 +40,8 @@ def pair(authority):
 
 @pytest.fixture(scope="module")
 def shared_server(authority, pair):
-    server = Server("--tls-cert", pair[0], "--tls-key", pair[1], ca=authority.file)
-    server.start()
-    yield server
-    server.close()
+    with Server("--tls-cert", pair[0], "--tls-key", pair[1], ca=authority.file) as server:
+        yield server
 
 
 @pytest.fixture

@@ -31,9 +31,8 @@ class Old(Server):
 
 @pytest.fixture(scope="module")
 def shared_server():
-    server = Old().start()
-    yield server
-    server.close()
+    with Old() as server:
+        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 what is lost is said to be, and what is somebody else's is not touched."""
 import os
 import shutil
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -18,13 +17,6 @@ from harness.wait import stretch, until
 pytestmark = pytest.mark.skipif(not shutil.which("dockerd", path=os.environ["PATH"] + ":/usr/sbin"), reason="no dockerd")
 SMALL = {"memoryGB": 0.125, "image": "busybox"}
 HOUSEKEEPING = ("/_ping", "/events", "/containers/json", "/images/json", "/volumes")
-
-
-@pytest.fixture(scope="module")
-def dockerd():
-    dockerd = docker.Dockerd().start()
-    yield dockerd
-    dockerd.stop()
 
 
 @pytest.fixture
@@ -181,36 +173,32 @@ def test_what_hangs_is_given_up(dockerd, meddler, server):
 @pytest.mark.parametrize("live_restore", [False, True])
 def test_dockerd_dies_in_the_middle(live_restore):
     """F-34: over creates, commands, and deletes. What goes on goes on; the rest is told, and nothing is left."""
-    dockerd = docker.Dockerd(*["--live-restore"] if live_restore else []).start()
-    try:
-        with serve(dockerd.host) as server:
-            client = server.client()
-            client.create("before", persistent=True, **SMALL)
-            client.create("going", **SMALL)
-            command = client.detach("before", "echo begun; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo over; exit 4")
-            until(lambda: client.output("before", command) == b"begun\n", "it runs")
-            with ThreadPoolExecutor(4) as pool:
-                asked = [pool.submit(server.client().post, "/sandbox", {"name": f"cut-{i}", **SMALL}) for i in range(3)]
-                gone = pool.submit(server.client().delete, "/sandbox/going")
-                until(lambda: len(ours(dockerd, server)) > 2, "they have begun", 20, 0.01)
-                dockerd.kill()
-                answers = [a.result() for a in [*asked, gone]]
-            assert {a.status for a in answers} <= {200, 201, 502, 503, 504}, answers
-            health = until(lambda: (h := client.get("/health")).status == 503 and h.json(), "unhealthy", 10)
-            assert "systemctl start docker" in health["provider"]["problems"][0]["fix"], health
-            assert client.sh("before", "touch /tmp/go; echo still here") == "still here\n", "no Engine is needed for that"
-            until(lambda: client.execution("before", command)["status"] == "exited", "it ends", 20)
-            dockerd.start()
-            until(lambda: client.get("/health").status == 200, "healthy again", 60)
-            until(lambda: ours(dockerd, server) <= rows(server), "no container without a record", 90, 0.5)
-            assert client.execution("before", command)["exitCode"] == 4
-            assert client.output("before", command) == b"begun\nover\n"
-            until(lambda: client.sandbox("before")["status"] in (("RUNNING",) if live_restore else ("RUNNING", "STOPPED", "ERROR")),
-                  "its state is known", 60)
-            client.create("after", **SMALL)
-            assert client.sh("after", "echo well") == "well\n"
-    finally:
-        dockerd.stop()
+    with docker.Dockerd(*["--live-restore"] if live_restore else []) as dockerd, serve(dockerd.host) as server:
+        client = server.client()
+        client.create("before", persistent=True, **SMALL)
+        client.create("going", **SMALL)
+        command = client.detach("before", "echo begun; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo over; exit 4")
+        until(lambda: client.output("before", command) == b"begun\n", "it runs")
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(server.client().post, "/sandbox", {"name": f"cut-{i}", **SMALL}) for i in range(3)]
+            gone = pool.submit(server.client().delete, "/sandbox/going")
+            until(lambda: len(ours(dockerd, server)) > 2, "they have begun", 20, 0.01)
+            dockerd.kill()
+            answers = [a.result() for a in [*asked, gone]]
+        assert {a.status for a in answers} <= {200, 201, 502, 503, 504}, answers
+        health = until(lambda: (h := client.get("/health")).status == 503 and h.json(), "unhealthy", 10)
+        assert "systemctl start docker" in health["provider"]["problems"][0]["fix"], health
+        assert client.sh("before", "touch /tmp/go; echo still here") == "still here\n", "no Engine is needed for that"
+        until(lambda: client.execution("before", command)["status"] == "exited", "it ends", 20)
+        dockerd.start()
+        until(lambda: client.get("/health").status == 200, "healthy again", 60)
+        until(lambda: ours(dockerd, server) <= rows(server), "no container without a record", 90, 0.5)
+        assert client.execution("before", command)["exitCode"] == 4
+        assert client.output("before", command) == b"begun\nover\n"
+        until(lambda: client.sandbox("before")["status"] in (("RUNNING",) if live_restore else ("RUNNING", "STOPPED", "ERROR")),
+              "its state is known", 60)
+        client.create("after", **SMALL)
+        assert client.sh("after", "echo well") == "well\n"
 
 
 def test_a_command_is_lost_with_its_container(dockerd, server):

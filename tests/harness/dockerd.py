@@ -60,22 +60,20 @@ def inspect(host, ident):
     return box
 
 
-class Dockerd:
-    def __init__(self, *args, place=WORK):
-        self.args = args
-        self.work = Path(tempfile.mkdtemp(prefix="cay-dockerd-", dir=place))
-        self.host = f"unix://{self.work}/docker.sock"
+class Service:
+    """What both engines are to the tests: a program with a directory of its own that answers at a socket in it."""
+
+    def __init__(self, name, place=WORK):
+        self.name = name
+        self.work = Path(tempfile.mkdtemp(prefix=f"cay-{name}-", dir=place))
+        self.host = f"unix://{self.work}/{name}.sock"
         self.process = None
 
     def start(self):
-        log = open(self.work / "log", "ab")
-        self.process = subprocess.Popen(
-            ["dockerd", "--data-root", self.work / "data", "--exec-root", self.work / "exec", "-H", self.host,
-             "--pidfile", self.work / "pid", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
-             "--ip-masq=false", "--bridge=none", *self.args], stdout=log, stderr=log,
-            env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"})
-        log.close()
-        until(self.answers, "dockerd answers", 60, 0.1)
+        with open(self.work / "log", "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
+                                            env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"})
+        until(self.answers, f"{self.name} answers", 60, 0.1)
         return self
 
     def answers(self):
@@ -84,6 +82,32 @@ class Dockerd:
             return call(self.host, "GET", "/_ping")[0] == 200
         except OSError:
             return False
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.end()
+        for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
+            where = line.split()[4]
+            if where.startswith(str(self.work)):
+                subprocess.run(["umount", "-l", where])
+        shutil.rmtree(self.work, ignore_errors=True)
+
+    def __enter__(self):
+        return self.start()
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+class Dockerd(Service):
+    def __init__(self, *args, place=WORK):
+        super().__init__("dockerd", place)
+        self.args = args
+
+    def command(self):
+        return ["dockerd", "--data-root", self.work / "data", "--exec-root", self.work / "exec", "-H", self.host,
+                "--pidfile", self.work / "pid", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
+                "--ip-masq=false", "--bridge=none", *self.args]
 
     def run(self, *args):
         """What Docker's own client says."""
@@ -98,17 +122,11 @@ class Dockerd:
         self.process.wait()
         (self.work / "exec/containerd/containerd.pid").unlink(missing_ok=True)  # or it is taken for alive until reaped
 
-    def stop(self):
-        if self.process and self.process.poll() is None:
-            for box in call(self.host, "GET", "/containers/json?all=true")[1]:
-                call(self.host, "DELETE", f"/containers/{box['Id']}?force=true&v=true")
-            self.process.terminate()
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.kill()
-        for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
-            where = line.split()[4]
-            if where.startswith(str(self.work)):
-                subprocess.run(["umount", "-l", where])
-        shutil.rmtree(self.work, ignore_errors=True)
+    def end(self):
+        for box in call(self.host, "GET", "/containers/json?all=true")[1]:
+            call(self.host, "DELETE", f"/containers/{box['Id']}?force=true&v=true")
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()

@@ -3,11 +3,8 @@
 import os
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
-from harness.dockerd import WORK, call
-from harness.wait import until
+from harness.dockerd import Service
 
 # Podman wants more files and processes for containers than root may give where it lacks CAP_SYS_RESOURCE, as here.
 RUNTIME = """#!/usr/bin/python3
@@ -24,35 +21,19 @@ os.execv({runc!r}, sys.argv)
 """
 
 
-class Podman:
+class Podman(Service):
     def __init__(self):
-        self.work = Path(tempfile.mkdtemp(prefix="cay-podman-", dir=WORK))
-        self.host = f"unix://{self.work}/podman.sock"
-        self.process = None
+        super().__init__("podman")
         runtime = self.work / "runc"
         runtime.write_text(RUNTIME.format(runc=shutil.which("runc", path=os.environ["PATH"] + ":/usr/sbin")))
         runtime.chmod(0o755)
-        self.command = ["podman", "--root", self.work / "root", "--runroot", self.work / "run", "--cgroup-manager=cgroupfs",
-                        "--events-backend=file", "--runtime", runtime]
+        self.podman = ["podman", "--root", self.work / "root", "--runroot", self.work / "run", "--cgroup-manager=cgroupfs",
+                       "--events-backend=file", "--runtime", runtime]
 
-    def start(self):
-        with open(self.work / "log", "ab") as log:
-            self.process = subprocess.Popen([*self.command, "system", "service", "--time=0", self.host], stdout=log, stderr=log)
-        until(self.answers, "podman answers", 60, 0.1)
-        return self
+    def command(self):
+        return [*self.podman, "system", "service", "--time=0", self.host]
 
-    def answers(self):
-        assert self.process.poll() is None, (self.work / "log").read_text()[-2000:]
-        try:
-            return call(self.host, "GET", "/_ping")[0] == 200
-        except OSError:
-            return False
-
-    def stop(self):
+    def end(self):
         self.process.terminate()
         self.process.wait(30)
-        subprocess.run([*self.command, "rm", "-af"], capture_output=True, timeout=60)
-        for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
-            if (where := line.split()[4]).startswith(str(self.work)):
-                subprocess.run(["umount", "-l", where], check=False)
-        shutil.rmtree(self.work, ignore_errors=True)
+        subprocess.run([*self.podman, "rm", "-af"], capture_output=True, timeout=60)

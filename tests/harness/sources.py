@@ -17,7 +17,6 @@ import sys
 import tarfile
 import tempfile
 import time
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -140,6 +139,7 @@ class Handler(BaseHTTPRequestHandler):
 
 class Sources:
     def __init__(self, net):
+        self.net = net
         self.dir = Path(tempfile.mkdtemp(prefix="cay-sources-"))
         os.chmod(self.dir, 0o755)
         self.authority = Authority(self.dir)
@@ -156,7 +156,14 @@ class Sources:
         log = self.dir / "requests"
         return log.read_text().splitlines() if log.exists() else []
 
-    def close(self):
+    def options(self):
+        """Of a server whose sandboxes find and believe these sources."""
+        return "--resolv-conf", self.net.resolv_conf, "--trust-ca", self.authority.file
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         self.process.terminate()
         self.process.wait(10)
         self.process.stdout.close()
@@ -165,20 +172,6 @@ class Sources:
         for layer in Path(IMAGES, "fits").glob(f"*-{mark}"):
             shutil.rmtree(layer)
         shutil.rmtree(self.dir)
-
-
-@contextmanager
-def serving(net):
-    sources = Sources(net)
-    try:
-        yield sources
-    finally:
-        sources.close()
-
-
-def options(net, sources):
-    """Of a server whose sandboxes find and believe these sources."""
-    return "--resolv-conf", net.resolv_conf, "--trust-ca", sources.authority.file
 
 
 def main(where):
