@@ -297,8 +297,8 @@ void cay_api_shape_policy(struct cay_json_writer *w, const char *key, const stru
     cay_jw_object_end(w);
 }
 
-void cay_api_shape_lists(struct cay_json_writer *w, const char *allow, const char *deny,
-                         const struct cay_network *n)
+static void shape_lists(struct cay_json_writer *w, const char *allow, const char *deny,
+                        const struct cay_network *n)
 {
     bool lists = n->form == CAY_NETWORK_LISTS, allows = n->mode == CAY_NETWORK_LISTED;
     if (lists && allows)
@@ -315,5 +315,5 @@ void cay_api_shape_network(struct cay_json_writer *w, const struct cay_network *
 {
     cay_jw_bool(w, "networkAccess", cay_network_leads_out(n));
     cay_api_shape_policy(w, "networkPolicy", n);
-    cay_api_shape_lists(w, "networkAllowlist", "networkDenylist", n);
+    shape_lists(w, "networkAllowlist", "networkDenylist", n);
 }

@@ -20,6 +20,3 @@ int cay_api_decode_network(struct cay_arena *a, const struct cay_api_network *as
 /* networkAccess, networkPolicy and both lists, into the object that is open. */
 void cay_api_shape_network(struct cay_json_writer *w, const struct cay_network *n);
 void cay_api_shape_policy(struct cay_json_writer *w, const char *key, const struct cay_network *n);
-/* The two lists by these names; null unless it was asked for by a list. */
-void cay_api_shape_lists(struct cay_json_writer *w, const char *allow, const char *deny,
-                         const struct cay_network *n);

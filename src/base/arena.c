@@ -2,12 +2,14 @@
 /* Blocks that double in size: the first is small, since thousands of connections may hold one. */
 #include "base/arena.h"
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #define FIRST_BLOCK 2048
 #define LARGEST_BLOCK (64 * 1024)
+#define FIRST_ROOM 16 /* of a list; a power of two */
 #define ALIGN _Alignof(max_align_t)
 
 struct cay_arena_block {
@@ -109,6 +111,17 @@ static void free_blocks(struct cay_arena_block *b)
         next = b->next;
         free(b);
     }
+}
+
+void *cay_arena_room(struct cay_arena *a, void *at, size_t count, size_t size)
+{
+    bool full = count == 0 || (count >= FIRST_ROOM && (count & (count - 1)) == 0);
+    if (!full)
+        return at;
+    void *more = cay_arena_alloc(a, (count ? 2 * count : FIRST_ROOM) * size);
+    if (count > 0)
+        memcpy(more, at, count * size);
+    return more;
 }
 
 void cay_arena_reset(struct cay_arena *a)

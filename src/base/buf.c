@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,4 +82,18 @@ void cay_buf_done(struct cay_buf *b)
         return;
     free(b->data);
     *b = (struct cay_buf){0};
+}
+
+bool cay_write_all(int fd, const void *data, size_t len)
+{
+    for (const char *at = data; len > 0;) {
+        ssize_t n = write(fd, at, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
 }

@@ -2,6 +2,7 @@
 /* Bytes that grow. A zeroed buffer is an empty one; data is NULL until something was added. */
 #pragma once
 #include "base/attr.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 struct cay_buf {
@@ -19,3 +20,6 @@ void cay_buf_drop(struct cay_buf *b, size_t len); /* removes bytes from the fron
 void cay_buf_done(struct cay_buf *b);             /* frees; the buffer is empty again */
 
 #define CAY_AUTO_BUF CAY_CLEANUP(cay_buf_done)
+
+/* To a descriptor that waits until it takes them. False with errno. */
+bool cay_write_all(int fd, const void *data, size_t len);

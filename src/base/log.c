@@ -92,14 +92,6 @@ void cay_log_fields(bool only_debug, const char *msg, const struct cay_log_field
     end_line(&w);
 }
 
-void cay_log_debug(const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    event(DEBUG, NULL, fmt, args);
-    va_end(args);
-}
-
 void cay_log_info(const char *fmt, ...)
 {
     va_list args;

@@ -9,7 +9,6 @@
 /* who: "supervisor", "engine", "server"; set once per process. Level from CAY_LOG_LEVEL
  * (debug, info, warn, error; info when unset). */
 void cay_log_init(const char *who);
-void cay_log_debug(const char *fmt, ...) CAY_PRINTF(1, 2);
 void cay_log_info(const char *fmt, ...) CAY_PRINTF(1, 2);
 void cay_log_warn(const char *fmt, ...) CAY_PRINTF(1, 2);
 /* An event that programs read: with fields of its own. Text beyond 2 KiB is cut. */

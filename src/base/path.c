@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/path.h"
+#include "base/buf.h"
 #include "base/id.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -64,20 +65,6 @@ int cay_path_read(int dirfd, const char *name, size_t max, struct cay_arena *a, 
     return 0;
 }
 
-static bool write_whole(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t put = write(fd, data, len);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return false;
-        data += put;
-        len -= (size_t)put;
-    }
-    return true;
-}
-
 static int replace(int dirfd, const char *name, const void *data, size_t len, mode_t mode,
                    bool durable, struct cay_error *err)
 {
@@ -89,7 +76,7 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
     CAY_AUTO_FD int fd = openat(dirfd, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make %s", beside);
-    if (!write_whole(fd, data, len) || fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) ||
+    if (!cay_write_all(fd, data, len) || fchmod(fd, mode) < 0 || (durable && fsync(fd) < 0) ||
         renameat(dirfd, beside, dirfd, name) < 0) {
         int r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write %s", name);
         (void)unlinkat(dirfd, beside, 0); /* the error that matters is told already */

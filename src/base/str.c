@@ -211,6 +211,16 @@ void cay_str_copy(char *dst, size_t size, const char *src)
     dst[len] = 0;
 }
 
+bool cay_str_has_line(const char *text, const char *start)
+{
+    for (const char *at = text; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, start, strlen(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
 bool cay_str_ends(const char *s, const char *suffix)
 {
     size_t len = strlen(s), tail = strlen(suffix);

@@ -42,6 +42,7 @@ bool cay_str_percent(struct cay_arena *a, const char *s, size_t len, const char 
 /* Copies with truncation; always terminated. */
 void cay_str_copy(char *dst, size_t size, const char *src);
 bool cay_str_ends(const char *s, const char *suffix);
+bool cay_str_has_line(const char *text, const char *start); /* one that begins so */
 /* With all strings copied into the arena. */
 struct cay_strs cay_strs_dup(struct cay_arena *a, const struct cay_strs *from);
 struct cay_pairs cay_pairs_dup(struct cay_arena *a, const struct cay_pairs *from);

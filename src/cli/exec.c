@@ -23,8 +23,8 @@ struct kill_options {
     const char *signal;
 };
 
-int cay_exec_begin(struct cay_cli *cli, const char *sandbox, const struct cay_exec_request *req,
-                   const struct cay_json **out, struct cay_error *err)
+static int begin(struct cay_cli *cli, const char *sandbox, const struct cay_exec_request *req,
+                 const struct cay_json **out, struct cay_error *err)
 {
     CAY_AUTO_BUF struct cay_buf body = {0};
     struct cay_json_writer w = {.buf = &body};
@@ -75,7 +75,7 @@ int cay_exec_attended(struct cay_cli *cli, const char *sandbox, struct cay_exec_
     const struct cay_remote_options *o = cli->options;
     const struct cay_json *begun;
     req->wait = o->json;
-    int r = cay_exec_begin(cli, sandbox, req, &begun, err);
+    int r = begin(cli, sandbox, req, &begun, err);
     if (r < 0)
         return r;
     const char *id = cay_json_get_str(begun, "id", "");
@@ -116,7 +116,7 @@ static int exec_with_input(struct cay_cli *cli, const char *sandbox, struct cay_
     const struct cay_json *begun;
     if (req->tty && !isatty(STDIN_FILENO))
         return cay_fail(err, CAY_ERR_INVALID, "--tty wants a terminal as our own input");
-    int r = cay_exec_begin(cli, sandbox, req, &begun, err);
+    int r = begin(cli, sandbox, req, &begun, err);
     if (r < 0)
         return r;
     struct cay_talk talk = {.sandbox = cay_json_get_str(begun, "sandboxId", sandbox),
@@ -155,7 +155,7 @@ static int exec(struct cay_cli *cli, struct cay_error *err)
         return r < 0 ? r : cay_exec_attended(cli, sandbox, &req, err);
     }
     const struct cay_json *begun;
-    r = cay_exec_begin(cli, sandbox, &req, &begun, err);
+    r = begin(cli, sandbox, &req, &begun, err);
     if (r < 0)
         return r;
     if (o->remote.json)

@@ -14,8 +14,6 @@ struct cay_exec_request {
     bool wait;          /* for the whole result in one answer */
 };
 
-int cay_exec_begin(struct cay_cli *cli, const char *sandbox, const struct cay_exec_request *req,
-                   const struct cay_json **out, struct cay_error *err);
 /* Begins it and stays with it to its end: its output on ours, or the result as JSON. Returns the
  * exit status for our own exit. */
 int cay_exec_attended(struct cay_cli *cli, const char *sandbox, struct cay_exec_request *req,

@@ -135,7 +135,7 @@ static bool is_address(const char *host, bool bracket)
                    : inet_pton(AF_INET, host, any) == 1 || strcmp(host, "localhost") == 0;
 }
 
-int cay_serve_check_listen(const char *listen, bool *loopback_out, struct cay_error *err)
+static int check_listen(const char *listen, bool *loopback_out, struct cay_error *err)
 {
     char host[64];
     uint64_t port;
@@ -154,8 +154,8 @@ int cay_serve_check_listen(const char *listen, bool *loopback_out, struct cay_er
     return 0;
 }
 
-int cay_serve_rate_limit(const char *text, int64_t *requests_out, int64_t *seconds_out,
-                         struct cay_error *err)
+static int read_rate_limit(const char *text, int64_t *requests_out, int64_t *seconds_out,
+                           struct cay_error *err)
 {
     char requests[24];
     uint64_t n, seconds;
@@ -224,9 +224,9 @@ int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *er
 {
     bool loopback = false;
     struct cay_config *cfg = &o->config;
-    int r = cay_serve_check_listen(cfg->listen, &loopback, err);
+    int r = check_listen(cfg->listen, &loopback, err);
     if (r >= 0)
-        r = cay_serve_rate_limit(o->rate_limit, &cfg->rate_limit, &cfg->rate_seconds, err);
+        r = read_rate_limit(o->rate_limit, &cfg->rate_limit, &cfg->rate_seconds, err);
     if (r < 0)
         return r;
     r = check_aliases(&cfg->aliases, err);

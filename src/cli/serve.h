@@ -16,10 +16,6 @@ struct cay_serve_options {
 
 extern const struct cay_option cay_serve_table[];
 
-/* ADDR:PORT, [ADDR]:PORT or localhost:PORT. */
-int cay_serve_check_listen(const char *listen, bool *loopback_out, struct cay_error *err);
-int cay_serve_rate_limit(const char *text, int64_t *requests_out, int64_t *seconds_out,
-                         struct cay_error *err);
 /* Refuses what would be unsafe or cannot work: an open port without authentication, JWT without a
  * key, an issuer and an audience, the native engine without root. */
 int cay_serve_check(struct cay_serve_options *o, bool root, struct cay_error *err);

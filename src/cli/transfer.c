@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/transfer.h"
+#include "base/buf.h"
 #include "base/clock.h"
 #include "cli/output.h"
 #include <errno.h>
@@ -148,14 +149,8 @@ struct down {
 static int on_data(void *arg, const char *data, size_t len, struct cay_error *err)
 {
     struct down *d = arg;
-    for (size_t at = 0; at < len;) {
-        ssize_t n = write(d->fd, data + at, len - at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write %s", d->progress->name);
-        at += (size_t)n;
-    }
+    if (!cay_write_all(d->fd, data, len))
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write %s", d->progress->name);
     cay_progress_add(d->progress, len);
     return 0;
 }

@@ -39,10 +39,6 @@ int cay_core_sandbox_token(struct cay_core *core, const struct cay_account *owne
                            struct cay_arena *a, struct cay_sandbox_token *out,
                            struct cay_error *err);
 
-/* May he do this with what belongs to that account or team? Everybody may with his own.
- * CAY_ERR_FORBIDDEN. */
-int cay_core_may(struct cay_core *core, const struct cay_account *owner, const char *holder_id,
-                 enum cay_role need, struct cay_error *err);
 /* For a request that names a team: the team, as the owner, if he may. NULL: himself. */
 int cay_core_as_team(struct cay_core *core, const struct cay_account *owner, const char *team_id,
                      enum cay_role need, struct cay_account *out, struct cay_error *err);

@@ -28,7 +28,6 @@ struct cay_task {
     struct ear *ears;         /* malloc'ed */
     struct cay_job told;
     bool cancelled;
-    int end_fd, wait_fd; /* a pipe whose end is the job's */
     int64_t rate_at_ms;
     uint64_t rate_bytes;
 };
@@ -48,8 +47,6 @@ static void free_task(struct cay_task *t)
 {
     if (t->spec.drop)
         t->spec.drop(t->spec.arg);
-    cay_close_fd(&t->end_fd);
-    cay_close_fd(&t->wait_fd);
     cay_arena_done(&t->arena);
     free(t);
 }
@@ -170,7 +167,6 @@ static void end(struct cay_task *t, int r, const struct cay_error *err)
     t->told.bytes_per_second = 0;
     if (r < 0)
         t->told.err = *err;
-    cay_close_fd(&t->end_fd); /* whoever waits hears of it */
     if (t->spec.drop)
         t->spec.drop(t->spec.arg);
     t->spec.drop = NULL;
@@ -225,11 +221,10 @@ static int make_thread(struct cay_core *core, struct cay_error *err)
 
 static struct cay_task *new_task(struct cay_core *core, const struct cay_task_spec *spec)
 {
-    int ends[2];
-    struct cay_task *t = pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 ? calloc(1, sizeof *t) : NULL;
+    struct cay_task *t = calloc(1, sizeof *t);
     if (!t)
-        return NULL;
-    *t = (struct cay_task){.core = core, .spec = *spec, .wait_fd = ends[0], .end_fd = ends[1]};
+        abort();
+    *t = (struct cay_task){.core = core, .spec = *spec};
     t->spec.key = cay_arena_strdup(&t->arena, spec->key);
     t->spec.subject = cay_arena_strdup(&t->arena, spec->subject);
     t->told = (struct cay_job){.kind = spec->kind,
@@ -268,8 +263,6 @@ static int begin(struct cay_core *core, const struct cay_account *owner,
     if (r < 0)
         return r;
     struct cay_task *t = new_task(core, spec);
-    if (!t)
-        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot begin a job");
     cay_strs_push(&t->arena, &t->accounts, cay_arena_strdup(&t->arena, owner->id));
     t->next = jobs->first;
     jobs->first = t;
@@ -486,21 +479,4 @@ int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, 
                         struct cay_arena *a, struct cay_job *out, struct cay_error *err)
 {
     return look(core, owner, id, true, a, out, err);
-}
-
-int cay_core_job_wait(struct cay_core *core, const struct cay_account *owner, const char *id,
-                      int *fd_out, struct cay_error *err)
-{
-    struct cay_task *t;
-    int r = find_locked(core, owner, id, &t, err);
-    if (r == 0 && !t)
-        return cay_fail_as(err, CAY_ERR_NOT_FOUND, "JOB_NOT_FOUND", "job not found");
-    if (r < 0)
-        return r;
-    int fd = fcntl(t->wait_fd, F_DUPFD_CLOEXEC, 0);
-    pthread_mutex_unlock(&core->jobs.lock);
-    if (fd < 0)
-        return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot wait for a job");
-    *fd_out = fd;
-    return 0;
 }

@@ -65,6 +65,3 @@ int cay_core_jobs(struct cay_core *core, const struct cay_account *owner, struct
 /* It goes on for others who want it, creates too. One that is over is as it is. */
 int cay_core_job_cancel(struct cay_core *core, const struct cay_account *owner, const char *id,
                         struct cay_arena *a, struct cay_job *out, struct cay_error *err);
-/* Readable, by its end, when the job is over; yours. */
-int cay_core_job_wait(struct cay_core *core, const struct cay_account *owner, const char *id,
-                      int *fd_out, struct cay_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "core/jobs.h"
 #include "tests/fixture.h"
-#include <poll.h>
 #include <semaphore.h>
 
 struct gate {
@@ -41,15 +41,6 @@ static void open_gate(struct gate *g)
     sem_init(&g->go, 0, 0);
 }
 
-static void wait_for(struct fixture *f, const char *id)
-{
-    struct cay_error err = {0};
-    CAY_AUTO_FD int fd = -1;
-    CHECK_EQ("waits", cay_core_job_wait(f->core, &f->me, id, &fd, &err), 0);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    CHECK_EQ("ends", poll(&p, 1, (int)test_ms(10000)), 1);
-}
-
 static struct cay_job look(struct fixture *f, const struct cay_account *who, const char *id,
                            int want)
 {
@@ -57,6 +48,14 @@ static struct cay_job look(struct fixture *f, const struct cay_account *who, con
     struct cay_job job = {0};
     CHECK_EQ("a look at it", cay_core_job(f->core, who, id, &f->a, &job, &err), want);
     return job;
+}
+
+static void wait_for(struct fixture *f, const char *id)
+{
+    int64_t until_ms = cay_clock_mono_ms() + (int64_t)test_ms(10000);
+    while (look(f, &f->me, id, 0).ended_at_ms == 0 && cay_clock_mono_ms() < until_ms)
+        (void)usleep(1000);
+    CHECK("ends", look(f, &f->me, id, 0).ended_at_ms > 0);
 }
 
 TEST(a_job_tells_how_far_it_is)

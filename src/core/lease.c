@@ -115,11 +115,6 @@ static void mind(struct cay_core *core, const struct cay_sandbox *sb, bool calle
     pthread_mutex_unlock(&core->leases.lock);
 }
 
-void cay_lease_mind(struct cay_core *core, const struct cay_sandbox *sb)
-{
-    mind(core, sb, false);
-}
-
 void cay_lease_renew(struct cay_core *core, const struct cay_sandbox *sb)
 {
     if (sb->spec.idle_ms || sb->spec.lease_ms)
@@ -137,7 +132,7 @@ void cay_leases_load(struct cay_core *core)
     }
     for (size_t i = 0; i < rows.count; i++)
         if (rows.at[i].spec.idle_ms || rows.at[i].spec.lease_ms)
-            cay_lease_mind(core, &rows.at[i]);
+            mind(core, &rows.at[i], false);
 }
 
 bool cay_core_attend(struct cay_core *core, const char *sandbox_id)
@@ -242,7 +237,7 @@ static void end(struct cay_core *core, struct cay_lease *l, int64_t now_ms)
         r = 0;
     }
     if (r == 0)
-        cay_lease_mind(core, &sb);
+        mind(core, &sb, false);
     if (r == 0 && (!look_again(core, l) || (!is_lapsed(l, now_ms) && !is_idle(l, now_ms))))
         return;
     const char *reason = is_lapsed(l, now_ms) ? "lease" : "idle";
@@ -257,7 +252,7 @@ static void end(struct cay_core *core, struct cay_lease *l, int64_t now_ms)
         cay_log_error(&err, "cannot end sandbox %s (%s)", l->id, reason);
         return;
     }
-    cay_lease_mind(core, &sb);
+    mind(core, &sb, false);
     cay_log_info("sandbox %s ended: %s", l->id, reason);
 }
 

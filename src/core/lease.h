@@ -20,9 +20,8 @@ struct cay_leases {
 
 void cay_leases_init(struct cay_leases *l);
 void cay_leases_done(struct cay_leases *l);
-/* As the row says: taken in, changed or let go. What is taken in begins now. */
-void cay_lease_mind(struct cay_core *core, const struct cay_sandbox *sb);
-/* The same, and somebody named it just now. Cheap for those that have neither. */
+/* As the row says: taken in, changed or let go; and somebody named it just now. Cheap for those
+ * that have neither. */
 void cay_lease_renew(struct cay_core *core, const struct cay_sandbox *sb);
 /* Every living row: after a start of the server, and whenever reconcile may have found one. */
 void cay_leases_load(struct cay_core *core);

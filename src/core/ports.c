@@ -106,7 +106,6 @@ int cay_core_exposed(struct cay_core *core, const struct cay_account *owner, con
 {
     struct cay_core_filter filter = {.row = {.per_page = CAY_MAX_PER_PAGE}, .team_id = team_id};
     struct cay_sandbox_list page = {0}, found = {0};
-    size_t room = 0;
     do {
         filter.row.page++;
         int r = cay_core_list(core, owner, &filter, a, &page, err);
@@ -115,13 +114,7 @@ int cay_core_exposed(struct cay_core *core, const struct cay_account *owner, con
         for (size_t i = 0; i < page.count; i++) {
             if (page.at[i].spec.port_count == 0)
                 continue;
-            if (found.count == room) {
-                struct cay_sandbox *more = cay_arena_alloc(a, (2 * room + 16) * sizeof *more);
-                if (found.count > 0)
-                    memcpy(more, found.at, found.count * sizeof *more);
-                room = 2 * room + 16;
-                found.at = more;
-            }
+            found.at = cay_arena_room(a, found.at, found.count, sizeof *found.at);
             found.at[found.count++] = page.at[i];
         }
     } while (page.count > 0 && filter.row.page * filter.row.per_page < page.total);

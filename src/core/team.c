@@ -17,8 +17,9 @@ static int role_of(struct cay_core *core, const char *account_id, const char *te
     return r;
 }
 
-int cay_core_may(struct cay_core *core, const struct cay_account *owner, const char *holder_id,
-                 enum cay_role need, struct cay_error *err)
+/* May he do this with what belongs to that account or team? Everybody may with his own. */
+static int check_role(struct cay_core *core, const struct cay_account *owner, const char *holder_id,
+                      enum cay_role need, struct cay_error *err)
 {
     enum cay_role role = CAY_ROLE_NONE;
     if (strcmp(owner->id, holder_id) == 0)
@@ -50,7 +51,7 @@ int cay_core_as_team(struct cay_core *core, const struct cay_account *owner, con
         if (r == CAY_ERR_NOT_FOUND)
             return cay_fail_as(err, r, "TEAM_NOT_FOUND", "team not found");
         if (r == 0)
-            r = cay_core_may(core, owner, team_id, need, err);
+            r = check_role(core, owner, team_id, need, err);
         if (r < 0)
             return r;
         as.id = team_id;
@@ -65,7 +66,7 @@ int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, c
     const char *whose = NULL;
     int r = cay_store_whose(core->store, id, a, &whose, err);
     if (r == 0)
-        r = cay_core_may(core, owner, whose, owner->reads ? CAY_ROLE_VIEWER : CAY_ROLE_MEMBER, err);
+        r = check_role(core, owner, whose, owner->reads ? CAY_ROLE_VIEWER : CAY_ROLE_MEMBER, err);
     if (r == 0)
         *team_out = whose;
     return r;
@@ -108,7 +109,7 @@ static int team_for(struct cay_core *core, const struct cay_account *owner, cons
                                     : CAY_ERR_NOT_FOUND;
     if (r == CAY_ERR_NOT_FOUND)
         return cay_fail_as(err, r, "TEAM_NOT_FOUND", "team not found");
-    return r < 0 ? r : cay_core_may(core, owner, team_id, need, err);
+    return r < 0 ? r : check_role(core, owner, team_id, need, err);
 }
 
 int cay_core_team_delete(struct cay_core *core, const struct cay_account *owner,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An archive that a client sends: a job takes it out of a pipe into a file without a name, then
  * loads it. Half an archive is none: only the byte in the second pipe says that all of it came. */
+#include "base/buf.h"
 #include "base/log.h"
 #include "core/core.h"
 #include "core/images.h"
@@ -32,16 +33,11 @@ static void drop_upload(void *arg)
     free(u);
 }
 
-static int write_all(int fd, const char *data, size_t len, struct cay_error *err)
+static int keep(int fd, const char *data, size_t len, struct cay_error *err)
 {
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR)
-            return cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot keep the archive");
-        data += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    return cay_write_all(fd, data, len)
+               ? 0
+               : cay_fail_errno(err, CAY_ERR_UNAVAILABLE, "cannot keep the archive");
 }
 
 /* An archive on its way into its file; a whole that is packed is unpacked. */
@@ -86,7 +82,7 @@ static int take(struct intake *k, struct cay_error *err)
         k->plain += (uint64_t)n;
         int r = too_large(k->plain, k->packed, err);
         if (r == 0)
-            r = write_all(k->to, k->out, (size_t)n, err);
+            r = keep(k->to, k->out, (size_t)n, err);
         if (r < 0)
             return r;
     } while (in.len > 0 || n == CHUNK);

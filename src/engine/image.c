@@ -148,16 +148,6 @@ static const char *read_from_layers(int images_fd, const struct cay_image *image
     return "";
 }
 
-static bool has_line(const char *text, const char *start)
-{
-    for (const char *at = text; at; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, start, strlen(start)) == 0)
-            return true;
-    }
-    return false;
-}
-
 static int write_text(int dir, const char *path, const char *text, const char *more,
                       struct cay_error *err)
 {
@@ -210,12 +200,12 @@ static int fill_fit(int dir, int images_fd, const struct cay_image *image,
                                   fit_dirs[i].path);
     const char *passwd = read_from_layers(images_fd, image, "etc/passwd", CAY_MAX_IMAGE_TEXT, a);
     const char *group = read_from_layers(images_fd, image, "etc/group", CAY_MAX_IMAGE_TEXT, a);
-    int r =
-        write_text(dir, "etc/passwd", *passwd ? passwd : "root:x:0:0:root:/root:/bin/sh\n",
-                   has_line(passwd, "user:") ? "" : "user:x:1000:1000::/home/user:/bin/sh\n", err);
+    int r = write_text(
+        dir, "etc/passwd", *passwd ? passwd : "root:x:0:0:root:/root:/bin/sh\n",
+        cay_str_has_line(passwd, "user:") ? "" : "user:x:1000:1000::/home/user:/bin/sh\n", err);
     if (r == 0)
         r = write_text(dir, "etc/group", *group ? group : "root:x:0:\n",
-                       has_line(group, "user:") ? "" : "user:x:1000:\n", err);
+                       cay_str_has_line(group, "user:") ? "" : "user:x:1000:\n", err);
     if (r == 0)
         r = write_text(dir, "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n", "", err);
     if (r == 0)

@@ -279,18 +279,6 @@ static int cut_short(struct unpacking *u)
     return r < 0 ? r : refuse(u, u->tar.why ? u->tar.why : "it ends in the middle", "no tar file");
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR)
-            return -1;
-        data += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
-}
-
 static int put_file(struct unpacking *u, const struct cay_tar_entry *e, const char *name)
 {
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -307,7 +295,7 @@ static int put_file(struct unpacking *u, const struct cay_tar_entry *e, const ch
         size_t n = left < CHUNK ? (size_t)left : CHUNK;
         if (!cay_tar_read(&u->tar, u->buffer, n))
             return cut_short(u);
-        if (write_all(fd, u->buffer, n) < 0)
+        if (!cay_write_all(fd, u->buffer, n))
             return failed(u, e->path);
         left -= n;
         u->counts.bytes += n;

@@ -127,7 +127,7 @@ enum cay_file_code cay_file_read(const struct cay_file_request *rq, struct cay_f
     if (!small)
         send_range(fd, reply->offset, reply->length);
     else if (content.len > 0)
-        (void)cay_file_put(STDOUT_FILENO, content.data + reply->offset, reply->length);
+        (void)cay_write_all(STDOUT_FILENO, content.data + reply->offset, reply->length);
     return CAY_FILE_OK;
 }
 
@@ -158,7 +158,7 @@ enum cay_file_code cay_file_stat(const struct cay_file_request *rq, struct cay_f
             return code;
     }
     cay_file_answer(reply, CAY_FILE_OK);
-    (void)cay_file_put(STDOUT_FILENO, target, (size_t)len); /* who does not read it is gone */
+    (void)cay_write_all(STDOUT_FILENO, target, (size_t)len); /* who does not read it is gone */
     return CAY_FILE_OK;
 }
 

@@ -100,7 +100,7 @@ enum cay_file_code cay_draft_begin(const struct cay_file_request *rq, const char
 
 enum cay_file_code cay_draft_add(struct cay_draft *d, const void *data, size_t len)
 {
-    if (!cay_file_put(d->fd, data, len))
+    if (!cay_write_all(d->fd, data, len))
         return cay_file_code(errno);
     if (d->hashing)
         cay_sha256_add(&d->hash, data, len);

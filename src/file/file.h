@@ -2,6 +2,7 @@
 /* cay-file from inside. Every operation fills a reply and returns a code; nothing is freed that the
  * end of the process frees, but whatever was begun in the tree is taken back. */
 #pragma once
+#include "base/buf.h"
 #include "base/sha256.h"
 #include "file/proto.h"
 #include <limits.h>
@@ -14,9 +15,8 @@ int cay_file_main(int argc, char **argv);
 /* io.c */
 enum cay_file_code cay_file_code(int error); /* of an errno */
 struct cay_file_info cay_file_info(const struct stat *st);
-/* Both until all is done. False: errno, or EOF too early (then errno is 0). */
+/* All of it. False: errno, or EOF too early (then errno is 0). */
 bool cay_file_get(int fd, void *data, size_t len);
-bool cay_file_put(int fd, const void *data, size_t len);
 void cay_file_tell(struct cay_file_reply *reply, const char *name, size_t len); /* detail */
 void cay_file_answer(struct cay_file_reply *reply, enum cay_file_code code);    /* to stdout */
 void *cay_file_alloc(size_t size);

@@ -172,6 +172,6 @@ enum cay_file_code cay_file_form(const struct cay_file_request *rq, struct cay_f
     if (code != CAY_FILE_OK)
         return code;
     cay_file_answer(reply, CAY_FILE_OK);
-    (void)cay_file_put(STDOUT_FILENO, f.entries.data, f.entries.len); /* as above */
+    (void)cay_write_all(STDOUT_FILENO, f.entries.data, f.entries.len); /* as above */
     return CAY_FILE_OK;
 }

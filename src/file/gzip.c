@@ -30,7 +30,7 @@ static bool deflate_all(struct cay_squeeze *s, int flush)
         z->next_out = out;
         z->avail_out = sizeof out;
         if (deflate(z, flush) == Z_STREAM_ERROR ||
-            !cay_file_put(STDOUT_FILENO, out, sizeof out - z->avail_out))
+            !cay_write_all(STDOUT_FILENO, out, sizeof out - z->avail_out))
             return false;
     } while (z->avail_out == 0);
     return true;
@@ -42,7 +42,7 @@ static bool flush(struct cay_squeeze *s)
         return deflate_all(s, Z_NO_FLUSH);
     size_t held = s->held;
     s->held = 0;
-    return cay_file_put(STDOUT_FILENO, s->buf, held);
+    return cay_write_all(STDOUT_FILENO, s->buf, held);
 }
 
 bool cay_squeeze_put(struct cay_squeeze *s, const void *data, size_t len)

@@ -68,20 +68,6 @@ bool cay_file_get(int fd, void *data, size_t len)
     return true;
 }
 
-bool cay_file_put(int fd, const void *data, size_t len)
-{
-    for (const char *at = data; len > 0;) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 void cay_file_tell(struct cay_file_reply *reply, const char *name, size_t len)
 {
     if (len >= sizeof reply->detail)
@@ -96,7 +82,7 @@ void cay_file_answer(struct cay_file_reply *reply, enum cay_file_code code)
     reply->code = code;
     if (code == CAY_FILE_OK)
         reply->error = 0;
-    if (!cay_file_put(STDOUT_FILENO, reply, sizeof *reply))
+    if (!cay_write_all(STDOUT_FILENO, reply, sizeof *reply))
         _exit(1); /* nobody reads it */
 }
 

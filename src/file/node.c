@@ -54,7 +54,7 @@ enum cay_file_code cay_file_list(const struct cay_file_request *rq, struct cay_f
     reply->flags = page.more ? CAY_FILE_MORE : 0;
     reply->length = page.entries.len;
     cay_file_answer(reply, CAY_FILE_OK);
-    (void)cay_file_put(STDOUT_FILENO, page.entries.data, page.entries.len); /* or nobody reads */
+    (void)cay_write_all(STDOUT_FILENO, page.entries.data, page.entries.len); /* or nobody reads */
     return CAY_FILE_OK;
 }
 

@@ -186,7 +186,7 @@ static bool finish(struct pack *p)
 {
     static const char zeros[2 * CAY_TAR_BLOCK];
     return cay_squeeze_put(&p->out, zeros, sizeof zeros) && cay_squeeze_end(&p->out) &&
-           cay_file_put(CAY_FILE_COMMIT_FD, "1", 1);
+           cay_write_all(CAY_FILE_COMMIT_FD, "1", 1);
 }
 
 /* One file alone is an archive with its name in it. */

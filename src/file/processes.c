@@ -194,7 +194,7 @@ enum cay_file_code cay_file_processes(const struct cay_file_request *rq,
     }
     (void)closedir(dir); /* only read from */
     cay_file_answer(reply, CAY_FILE_OK);
-    (void)cay_file_put(STDOUT_FILENO, l.entries.data, l.entries.len); /* nobody else to tell */
+    (void)cay_write_all(STDOUT_FILENO, l.entries.data, l.entries.len); /* nobody else to tell */
     cay_buf_done(&l.entries);
     return CAY_FILE_OK;
 }

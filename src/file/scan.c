@@ -20,7 +20,7 @@ static bool flush(void)
 {
     size_t held = out.held;
     out.held = 0;
-    return cay_file_put(STDOUT_FILENO, out.data, held);
+    return cay_write_all(STDOUT_FILENO, out.data, held);
 }
 
 static bool put(const void *data, size_t len)
@@ -28,7 +28,7 @@ static bool put(const void *data, size_t len)
     if (len > sizeof out.data - out.held && !flush())
         return false;
     if (len > sizeof out.data)
-        return cay_file_put(STDOUT_FILENO, data, len);
+        return cay_write_all(STDOUT_FILENO, data, len);
     memcpy(out.data + out.held, data, len);
     out.held += len;
     return true;

@@ -143,7 +143,7 @@ static enum cay_file_code put_data(struct unpack *u, int fd)
         size_t n = left < sizeof buf ? (size_t)left : sizeof buf;
         if (!cay_tar_read(&u->tar, buf, n))
             return refuse(u, "it ends in the middle");
-        bool ok = is_zero(buf, n) ? lseek(fd, (off_t)n, SEEK_CUR) >= 0 : cay_file_put(fd, buf, n);
+        bool ok = is_zero(buf, n) ? lseek(fd, (off_t)n, SEEK_CUR) >= 0 : cay_write_all(fd, buf, n);
         if (!ok)
             return failed(u, errno);
         left -= n;

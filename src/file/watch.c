@@ -47,7 +47,7 @@ static bool send_event(enum cay_file_event_kind kind, bool is_dir, const char *p
     memcpy(whole, &e, sizeof e);
     memcpy(whole + sizeof e, path, e.path_len);
     memcpy(whole + sizeof e + e.path_len, to, e.to_len);
-    return cay_file_put(STDOUT_FILENO, whole, sizeof e + e.path_len + e.to_len);
+    return cay_write_all(STDOUT_FILENO, whole, sizeof e + e.path_len + e.to_len);
 }
 
 static bool join(char out[CAY_MAX_PATH + 1], const char *dir, const char *name)

@@ -10,23 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool put(int fd, const void *data, size_t len)
-{
-    for (const char *at = data; len > 0;) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
 static int on_piece(void *data, size_t len, void *fd)
 {
-    return put(*(int *)fd, data, len) ? 0 : -1;
+    return cay_write_all(*(int *)fd, data, len) ? 0 : -1;
 }
 
 int cay_history_bundle(struct cay_history *h, int fd, struct cay_error *err)
@@ -46,7 +32,7 @@ int cay_history_bundle(struct cay_history *h, int fd, struct cay_error *err)
         r = git_revwalk_push(walk, &h->head);
     if (r == 0)
         r = git_packbuilder_insert_walk(pack, walk);
-    if (r == 0 && !put(fd, head, (size_t)len))
+    if (r == 0 && !cay_write_all(fd, head, (size_t)len))
         r = -1;
     if (r == 0)
         r = git_packbuilder_foreach(pack, on_piece, &fd);

@@ -371,6 +371,15 @@ static bool is_reading(const struct cay_conn *c)
     return !c->closed && (c->phase == CAY_PHASE_HEAD || c->phase == CAY_PHASE_BODY);
 }
 
+void cay_conn_used(struct cay_conn *c, size_t len)
+{
+    c->in_at += len;
+    if (c->in_at == c->in.len) {
+        cay_buf_done(&c->in);
+        c->in_at = 0;
+    }
+}
+
 static void consume_kept(struct cay_http_server *s, struct cay_conn *c)
 {
     if (c->in_at == c->in.len)
@@ -378,11 +387,7 @@ static void consume_kept(struct cay_http_server *s, struct cay_conn *c)
     size_t used = consume(s, c, c->in.data + c->in_at, c->in.len - c->in_at);
     if (!is_reading(c) && c->phase != CAY_PHASE_WHOLE)
         return; /* refused: what is kept is not looked at again */
-    c->in_at += used;
-    if (c->in_at == c->in.len) {
-        cay_buf_done(&c->in);
-        c->in_at = 0;
-    }
+    cay_conn_used(c, used);
 }
 
 /* One recv, and what becomes of it. False when there is nothing more to read for now. */

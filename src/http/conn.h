@@ -224,6 +224,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c);
  * be anything. */
 void cay_conn_refuse(struct cay_http_server *s, struct cay_conn *c, const struct cay_error *err);
 void cay_conn_go_on(struct cay_http_server *s, struct cay_conn *c); /* 100 Continue */
+void cay_conn_used(struct cay_conn *c, size_t len);                 /* so many bytes of `in` */
 bool cay_conn_is_held(struct cay_conn *c);                          /* by the loop */
 /* As cay_router_match, behind whoever diverts; on any thread. */
 int cay_conn_route(const struct cay_http_server *s, struct cay_req *req, struct cay_error *err);
@@ -295,10 +296,9 @@ void cay_proxy_end(struct cay_conn *c); /* closes and frees; on whichever thread
 void cay_watch_add(struct cay_http_server *s, struct cay_conn *c);
 void cay_watch_remove(struct cay_http_server *s, struct cay_conn *c);
 void cay_watch_read(struct cay_http_server *s);
-/* One pipe may be watched for a connection; epoll names it by cay_far_tag. */
+/* One pipe may be watched for a connection; epoll names it by a tag. */
 bool cay_far_watch(struct cay_http_server *s, struct cay_conn *c, int fd, uint32_t events);
 void cay_far_forget(struct cay_http_server *s, struct cay_conn *c);
-void *cay_far_tag(struct cay_conn *c);
 struct cay_conn *cay_far_of(void *tag); /* NULL when it is none */
 
 /* timer.c: streams that time wakes. On the loop. */

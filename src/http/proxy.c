@@ -136,11 +136,7 @@ static bool take_kept(struct cay_http_server *s, struct cay_conn *c)
         fail(s, c, &err);
         return false;
     }
-    c->in_at += used;
-    if (c->in_at == c->in.len) {
-        cay_buf_done(&c->in);
-        c->in_at = 0;
-    }
+    cay_conn_used(c, used);
     return true;
 }
 

@@ -28,7 +28,7 @@ static struct cay_watch *find(struct cay_http_server *s, int wd)
     return w;
 }
 
-void *cay_far_tag(struct cay_conn *c)
+static void *far_tag(struct cay_conn *c)
 {
     return (char *)c + 1;
 }
@@ -40,7 +40,7 @@ struct cay_conn *cay_far_of(void *tag)
 
 bool cay_far_watch(struct cay_http_server *s, struct cay_conn *c, int fd, uint32_t events)
 {
-    struct epoll_event ev = {.events = events | EPOLLET, .data.ptr = cay_far_tag(c)};
+    struct epoll_event ev = {.events = events | EPOLLET, .data.ptr = far_tag(c)};
     if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0)
         return false;
     c->far_fd = fd;

@@ -69,16 +69,9 @@ static int by_path(const void *a, const void *b)
                   ((const struct cay_archive_member *)b)->path);
 }
 
-static void add(struct cay_archive *ar, const struct cay_tar_entry *e, uint64_t offset,
-                size_t *room)
+static void add(struct cay_archive *ar, const struct cay_tar_entry *e, uint64_t offset)
 {
-    if (ar->count == *room) {
-        *room = *room ? 2 * *room : 64;
-        struct cay_archive_member *more = cay_arena_alloc(ar->arena, *room * sizeof *more);
-        if (ar->count)
-            memcpy(more, ar->at, ar->count * sizeof *more);
-        ar->at = more;
-    }
+    ar->at = cay_arena_room(ar->arena, ar->at, ar->count, sizeof *ar->at);
     bool linked = e->type == CAY_TAR_LINK || e->type == CAY_TAR_HARD_LINK;
     ar->at[ar->count++] =
         (struct cay_archive_member){cay_arena_strdup(ar->arena, plain(e->path)),
@@ -91,13 +84,12 @@ int cay_archive_open(struct cay_arena *a, int fd, struct cay_archive *out, struc
     struct cay_tar t = {.get = get, .arg = &c};
     struct cay_archive ar = {.arena = a, .fd = fd};
     struct cay_tar_entry *e = cay_arena_alloc(a, sizeof *e);
-    size_t room = 0;
     int r;
     while ((r = cay_tar_next(&t, e)) > 0) {
         if (ar.count == CAY_ARCHIVE_MEMBERS)
             return bad(err, "too many members", e->path);
         if (e->type != CAY_TAR_DIR && e->type != CAY_TAR_OTHER)
-            add(&ar, e, c.offset, &room);
+            add(&ar, e, c.offset);
         c.offset += t.left + t.pad; /* passed over unread */
         t.left = t.pad = 0;
     }

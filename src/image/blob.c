@@ -171,11 +171,6 @@ int cay_blob_error(const struct cay_blob *s, struct cay_error *err)
     return s->err.code;
 }
 
-uint64_t cay_blob_plain(const struct cay_blob *s)
-{
-    return s->plain;
-}
-
 uint64_t cay_blob_packed(const struct cay_blob *s)
 {
     return s->packed;

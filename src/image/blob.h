@@ -35,5 +35,4 @@ int cay_blob_verify(const struct cay_blob_sums *sums, const char *digest, const 
                     uint64_t size, struct cay_error *err);
 /* Fills err, if the stream itself failed; otherwise 0. */
 int cay_blob_error(const struct cay_blob *s, struct cay_error *err);
-uint64_t cay_blob_plain(const struct cay_blob *s); /* bytes so far */
-uint64_t cay_blob_packed(const struct cay_blob *s);
+uint64_t cay_blob_packed(const struct cay_blob *s); /* bytes so far */

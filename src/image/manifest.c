@@ -42,7 +42,7 @@ static const struct {
     {"docker.image.rootfs.diff.tar.zstd", CAY_MEDIA_LAYER},
 };
 
-enum cay_media cay_media_of(const char *type)
+static enum cay_media media_of(const char *type)
 {
     static const char prefix[] = "application/vnd.";
     size_t len = strcspn(type, "; ");
@@ -119,7 +119,7 @@ static int read_descriptor(const struct cay_json *object, struct cay_descriptor 
         r = read_platform(object, out, err);
     if (r < 0)
         return r;
-    out->media = cay_media_of(out->type);
+    out->media = media_of(out->type);
     out->digest = cay_digest_hex(digest);
     if (!out->digest)
         return cay_image_bad(err, "a digest is no sha256");
@@ -185,7 +185,7 @@ int cay_manifest_parse(struct cay_arena *a, const char *text, size_t len, const 
     /* One that could be read as either would be whatever suits who made it. */
     if (layers && manifests)
         return cay_image_bad(err, "both an index and a manifest");
-    enum cay_media media = *own ? cay_media_of(own) : type ? cay_media_of(type) : CAY_MEDIA_OTHER;
+    enum cay_media media = *own ? media_of(own) : type ? media_of(type) : CAY_MEDIA_OTHER;
     if (media == (layers ? CAY_MEDIA_INDEX : CAY_MEDIA_MANIFEST))
         return cay_image_bad(err, "the manifest is not what its media type says");
     m.is_index = manifests;

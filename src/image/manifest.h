@@ -52,7 +52,6 @@ int cay_image_config_fits(const struct cay_image_config *config, const struct ca
  * "PLATFORM_NOT_FOUND", with what there is. */
 int cay_manifest_choose(const struct cay_manifest *index, const char *architecture,
                         const struct cay_descriptor **out, struct cay_error *err);
-enum cay_media cay_media_of(const char *type);
 /* "sha256:" and 64 digits to the digits, which lie in the same string; NULL: it is none. */
 const char *cay_digest_hex(const char *digest);
 /* Of this machine, as Go spells it. */

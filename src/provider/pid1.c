@@ -207,12 +207,8 @@ static int sealed_memfd(const void *data, size_t len, struct cay_error *err)
     CAY_AUTO_FD int fd = memfd_create("cay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a memfd");
-    for (size_t done = 0; done < len;) {
-        ssize_t n = write(fd, (const char *)data + done, len - done);
-        if (n <= 0)
-            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot fill a memfd");
-        done += (size_t)n;
-    }
+    if (!cay_write_all(fd, data, len))
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot fill a memfd");
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot seal a memfd");
     char path[32];

@@ -2,6 +2,7 @@
 /* GNU tar does the walking: hard links, holes, devices and every attribute, with constant memory,
  * and it lets nothing out of the directory that it unpacks into. */
 #include "supervisor/archive.h"
+#include "base/buf.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "model/limits.h"
@@ -65,18 +66,11 @@ static int end_tar(pid_t pid, struct cay_error *err)
 
 /* ---- bytes ---- */
 
-static int write_all(int fd, const void *data, size_t len, struct cay_error *err)
+static int put(int fd, const void *data, size_t len, struct cay_error *err)
 {
-    for (const char *at = data; len > 0;) {
-        ssize_t n = write(fd, at, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write the backup");
-        at += n;
-        len -= (size_t)n;
-    }
-    return 0;
+    return cay_write_all(fd, data, len)
+               ? 0
+               : cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write the backup");
 }
 
 static void make_seal(struct cay_sha256 *sum, char out[BLOCK])
@@ -103,11 +97,11 @@ static int pass_on(int from, int to, struct cay_error *err)
             r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot read from tar");
         if (r == 0 && n > 0) {
             cay_sha256_add(&sum, buffer, (size_t)n);
-            r = write_all(to, buffer, (size_t)n, err);
+            r = put(to, buffer, (size_t)n, err);
         }
     }
     make_seal(&sum, seal);
-    return r < 0 ? r : write_all(to, seal, sizeof seal, err);
+    return r < 0 ? r : put(to, seal, sizeof seal, err);
 }
 
 /* ---- writing ---- */
@@ -118,7 +112,7 @@ static int list_fd(const char *text, struct cay_error *err)
     CAY_AUTO_FD int fd = memfd_create("names", 0);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a list");
-    int r = write_all(fd, text, strlen(text), err);
+    int r = put(fd, text, strlen(text), err);
     return r < 0 ? r : cay_take_fd(&fd);
 }
 

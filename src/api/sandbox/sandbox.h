@@ -19,8 +19,6 @@ extern const struct cay_field cay_sandbox_spec_fields[];
 int cay_sandbox_decode_spec(struct cay_req *req, struct cay_spec *spec, struct cay_error *err);
 
 /* shape.c */
-/* The lower-case word. */
-const char *cay_sandbox_status(struct cay_arena *a, enum cay_state state);
 /* 201: it was created just now. */
 void cay_sandbox_shape_made(struct cay_req *req, struct cay_resp *resp,
                             const struct cay_sandbox *sb);

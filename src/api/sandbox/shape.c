@@ -9,7 +9,8 @@
 
 #define NOT_MADE "Failed to create container from image"
 
-const char *cay_sandbox_status(struct cay_arena *a, enum cay_state state)
+/* The lower-case word. */
+static const char *word_of(struct cay_arena *a, enum cay_state state)
 {
     char *word = cay_arena_strdup(a, cay_state_name(state));
     for (char *at = word; *at; at++)
@@ -30,7 +31,7 @@ static void shape_head(struct cay_req *req, struct cay_json_writer *w, const str
                        const char *status)
 {
     cay_jw_str(w, "containerId", sb->id);
-    cay_jw_str(w, "status", status ? status : cay_sandbox_status(req->arena, sb->state));
+    cay_jw_str(w, "status", status ? status : word_of(req->arena, sb->state));
     shape_time(w, "createdAt", sb->created_at_ms);
     shape_time(w, "expiresAt", sb->expires_at_ms);
     cay_jw_str(w, "id", sb->id);
@@ -92,7 +93,7 @@ void cay_sandbox_shape(struct cay_req *req, struct cay_resp *resp, const struct 
     cay_jw_object(w, NULL);
     shape_head(req, w, sb, NULL);
     shape_usage(req, w, sb);
-    cay_jw_str(w, "state", cay_sandbox_status(req->arena, sb->state));
+    cay_jw_str(w, "state", word_of(req->arena, sb->state));
     cay_jw_str(w, "reason", sb->status_reason);
     cay_jw_int(w, "uptime", uptime_ms > 0 ? uptime_ms / 1000 : 0);
     cay_jw_str(w, "logs", cay_arena_printf(req->arena, CAY_SANDBOX_PATH "/%s/logs", sb->id));

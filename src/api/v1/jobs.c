@@ -25,7 +25,7 @@ static void shape_layers(struct cay_json_writer *w, const struct cay_job *job)
     cay_jw_array_end(w);
 }
 
-void cay_v1_shape_job(struct cay_json_writer *w, const char *key, const struct cay_job *job)
+static void shape_job(struct cay_json_writer *w, const char *key, const struct cay_job *job)
 {
     cay_jw_object(w, key);
     cay_jw_str(w, "id", job->id);
@@ -54,7 +54,7 @@ int cay_v1_answer_job(struct cay_req *req, struct cay_resp *resp, const char *id
     if (r < 0)
         return r;
     cay_resp_header(resp, "Location", cay_arena_printf(req->arena, "/api/v1/jobs/%s", id));
-    cay_v1_shape_job(cay_resp_json(resp, 202), NULL, &job);
+    shape_job(cay_resp_json(resp, 202), NULL, &job);
     return 0;
 }
 
@@ -81,7 +81,7 @@ static void look(struct follow *f)
         f->over = true; /* given up by this caller */
         return;
     }
-    cay_v1_shape_job(&w, NULL, &job);
+    shape_job(&w, NULL, &job);
     f->over = job.state > CAY_JOB_RUNNING;
     if (!f->over && text.len == f->last.len && memcmp(text.data, f->last.data, text.len) == 0)
         return;
@@ -142,7 +142,7 @@ static int get(struct cay_req *req, struct cay_resp *resp, struct cay_error *err
     if (r < 0)
         return r;
     if (cay_api_form_of(req) != CAY_API_SSE) {
-        cay_v1_shape_job(cay_resp_json(resp, 200), NULL, &job);
+        shape_job(cay_resp_json(resp, 200), NULL, &job);
         return 0;
     }
     cay_resp_header(resp, "X-Accel-Buffering", "no"); /* proxies that would hold back events */
@@ -159,7 +159,7 @@ static int list(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     cay_jw_object(w, NULL);
     cay_jw_array(w, "jobs");
     for (size_t i = 0; i < found.count; i++)
-        cay_v1_shape_job(w, NULL, &found.at[i]);
+        shape_job(w, NULL, &found.at[i]);
     cay_jw_array_end(w);
     cay_jw_object_end(w);
     return 0;
@@ -171,7 +171,7 @@ static int cancel(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     int r = cay_core_job_cancel(req->core, req->owner, cay_req_param(req, "jid"), req->arena, &job,
                                 err);
     if (r == 0)
-        cay_v1_shape_job(cay_resp_json(resp, 200), NULL, &job);
+        shape_job(cay_resp_json(resp, 200), NULL, &job);
     return r;
 }
 

@@ -83,7 +83,6 @@ void cay_v1_shape_execution(struct cay_json_writer *w, const char *key,
                             const struct cay_execution *ex);
 void cay_v1_shape_page(struct cay_json_writer *w, int64_t total, int64_t page, int64_t per_page);
 /* jobs.c */
-void cay_v1_shape_job(struct cay_json_writer *w, const char *key, const struct cay_job *job);
 /* 202, and where to look. */
 int cay_v1_answer_job(struct cay_req *req, struct cay_resp *resp, const char *id,
                       struct cay_error *err);

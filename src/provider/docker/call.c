@@ -39,7 +39,7 @@ struct cay_client *cay_docker_take(struct cay_docker *d, struct cay_error *err)
     return c;
 }
 
-void cay_docker_give_back(struct cay_docker *d, struct cay_client *c)
+static void give_back(struct cay_docker *d, struct cay_client *c)
 {
     pthread_mutex_lock(&d->lock);
     if (d->idle_count < (int)CAY_COUNT(d->idle)) {
@@ -82,7 +82,7 @@ static int perform(struct cay_docker *d, struct cay_client_request *rq, int64_t 
     if (!c)
         return err->code;
     int r = cay_client_call(c, rq, out, err);
-    cay_docker_give_back(d, c);
+    give_back(d, c);
     if (r == CAY_ERR_FORBIDDEN || r == CAY_ERR_INVALID) /* its certificate, or ours */
         r = err->code = CAY_ERR_UNAVAILABLE;
     if (r == CAY_ERR_TIMEOUT || r == CAY_ERR_UNAVAILABLE) {
@@ -107,22 +107,6 @@ static int read_json(struct cay_arena *a, struct cay_client_answer *answer,
     return cay_wrap(err, "the Docker Engine's answer is no JSON");
 }
 
-int cay_docker_ask(struct cay_docker *d, struct cay_arena *a, const struct cay_docker_question *q,
-                   struct cay_docker_answer *out, struct cay_error *err)
-{
-    CAY_AUTO_ANSWER struct cay_client_answer answer = {0};
-    struct cay_client_request rq = {.method = q->method, .path = q->path};
-    int64_t wait_ms = q->wait_ms ? q->wait_ms : CAY_DOCKER_CALL_MS;
-    if (q->body) {
-        rq.body = q->body->data;
-        rq.body_len = q->body->len;
-    }
-    int r = perform(d, &rq, wait_ms, wait_ms, &answer, err);
-    if (r == 0)
-        r = read_json(a, &answer, out, err);
-    return r == 0 && out->status >= 400 ? cay_docker_refused(out, err) : r;
-}
-
 /* Its own words; what they are about is told by the status, but for a full disk. */
 static int said(struct cay_error *err, enum cay_err code, const char *why)
 {
@@ -136,7 +120,7 @@ static int said(struct cay_error *err, enum cay_err code, const char *why)
     return cay_fail(err, code, "the Docker Engine says: %s%s", cut, end);
 }
 
-int cay_docker_refused(const struct cay_docker_answer *answer, struct cay_error *err)
+static int refused(const struct cay_docker_answer *answer, struct cay_error *err)
 {
     char status[16];
     enum cay_err code = answer->status == 404   ? CAY_ERR_NOT_FOUND
@@ -147,6 +131,22 @@ int cay_docker_refused(const struct cay_docker_answer *answer, struct cay_error 
     if (strstr(why, "already in use")) /* 500 with Podman */
         code = CAY_ERR_CONFLICT;
     return said(err, code, why);
+}
+
+int cay_docker_ask(struct cay_docker *d, struct cay_arena *a, const struct cay_docker_question *q,
+                   struct cay_docker_answer *out, struct cay_error *err)
+{
+    CAY_AUTO_ANSWER struct cay_client_answer answer = {0};
+    struct cay_client_request rq = {.method = q->method, .path = q->path};
+    int64_t wait_ms = q->wait_ms ? q->wait_ms : CAY_DOCKER_CALL_MS;
+    if (q->body) {
+        rq.body = q->body->data;
+        rq.body_len = q->body->len;
+    }
+    int r = perform(d, &rq, wait_ms, wait_ms, &answer, err);
+    if (r == 0)
+        r = read_json(a, &answer, out, err);
+    return r == 0 && out->status >= 400 ? refused(out, err) : r;
 }
 
 int cay_docker_call(struct cay_docker *d, struct cay_arena *a, const char *method, const char *path,
@@ -224,7 +224,7 @@ int cay_docker_send(struct cay_docker *d, struct cay_arena *a, const char *metho
     if (answer.status < 400)
         return read_progress(a, &answer, err);
     r = read_json(a, &answer, &read, err);
-    return r < 0 ? r : cay_docker_refused(&read, err);
+    return r < 0 ? r : refused(&read, err);
 }
 
 int cay_docker_upload(struct cay_docker *d, struct cay_arena *a, const char *method,
@@ -248,5 +248,5 @@ int cay_docker_download(struct cay_docker *d, const char *path,
     if (r < 0 || answer.status < 400)
         return r;
     r = read_json(&a, &answer, &read, err);
-    return r < 0 ? r : cay_docker_refused(&read, err);
+    return r < 0 ? r : refused(&read, err);
 }

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 
 #define CAY_DOCKER_API "/v1.41"
-#define CAY_DOCKER_ID_SIZE 80 /* "sha256:" and 64 digits */
 #define CAY_DOCKER_CALL_MS 60000
 #define CAY_DOCKER_LABEL "cay.instance"
 #define CAY_DOCKER_FITS "cay-fit"  /* the repository of images that sandboxes are made from */
@@ -93,9 +92,7 @@ int cay_docker_download(struct cay_docker *d, const char *path,
                         int (*on_data)(void *arg, const char *data, size_t len,
                                        struct cay_error *err),
                         void *arg, struct cay_error *err);
-int cay_docker_refused(const struct cay_docker_answer *answer, struct cay_error *err);
 struct cay_client *cay_docker_take(struct cay_docker *d, struct cay_error *err);
-void cay_docker_give_back(struct cay_docker *d, struct cay_client *c);
 void cay_docker_close_idle(struct cay_docker *d);
 const char *cay_docker_encode(struct cay_arena *a, const char *text);
 

@@ -141,23 +141,13 @@ static int read_text(struct cay_docker *d, struct cay_arena *a, const char *cont
     return r == CAY_ERR_NOT_FOUND ? 0 : r;
 }
 
-static bool has_line(const char *text, const char *start)
-{
-    for (const char *at = text; at; at = strchr(at, '\n')) {
-        at += *at == '\n';
-        if (strncmp(at, start, strlen(start)) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* The image's own, with a line for the user. */
 static void add_accounts(struct cay_arena *a, struct cay_buf *tar, const char *path,
                          const char *own, const char *without, const char *line)
 {
     const char *text = *own ? own : without;
     bool ends = text[strlen(text) - 1] == '\n';
-    if (!has_line(text, "user:"))
+    if (!cay_str_has_line(text, "user:"))
         text = cay_arena_printf(a, "%s%s%s", text, ends ? "" : "\n", line);
     add_file(tar, path, 0644, 0, text, strlen(text));
 }
@@ -193,13 +183,7 @@ static int build_layer(struct cay_docker *d, struct cay_arena *a, const char *pa
 static int to_memory(const struct cay_buf *data, int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = memfd_create("layer", MFD_CLOEXEC);
-    for (size_t done = 0; fd >= 0 && done < data->len;) {
-        ssize_t n = write(fd, data->data + done, data->len - done);
-        if (n <= 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a layer in memory");
-        done += (size_t)n;
-    }
-    if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0)
+    if (fd < 0 || !cay_write_all(fd, data->data, data->len) || lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold a layer in memory");
     *fd_out = cay_take_fd(&fd);
     return 0;

@@ -69,17 +69,12 @@ int cay_docker_image_has(struct cay_provider *p, const char *diff_id, bool *out,
 
 static int keep(int fd, const char *data, size_t len, struct cay_error *err)
 {
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == ENOSPC)
-            return cay_fail_as(err, CAY_ERR_LIMIT, "IMAGE_STORE_FULL",
-                               "there is no room for layers on the data directory's disk");
-        if (n < 0 && errno != EINTR)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep a layer");
-        data += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return 0;
+    if (cay_write_all(fd, data, len))
+        return 0;
+    if (errno == ENOSPC)
+        return cay_fail_as(err, CAY_ERR_LIMIT, "IMAGE_STORE_FULL",
+                           "there is no room for layers on the data directory's disk");
+    return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep a layer");
 }
 
 static int unpack(struct cay_blob *in, int to, const struct cay_progress *progress,

@@ -24,8 +24,8 @@ struct cay_fake_box *cay_fake_box(struct cay_fake *f, const char *id)
     return NULL;
 }
 
-int cay_fake_running(struct cay_fake *f, const char *id, struct cay_fake_box **out,
-                     struct cay_error *err)
+static int find_running(struct cay_fake *f, const char *id, struct cay_fake_box **out,
+                        struct cay_error *err)
 {
     *out = cay_fake_box(f, id);
     if (!*out)
@@ -39,7 +39,7 @@ int cay_fake_running(struct cay_fake *f, const char *id, struct cay_fake_box **o
 int cay_fake_awake(struct cay_fake *f, const char *id, struct cay_fake_box **out,
                    struct cay_error *err)
 {
-    int r = cay_fake_running(f, id, out, err);
+    int r = find_running(f, id, out, err);
     if (r == 0 && (*out)->entry.paused)
         return cay_fail(err, CAY_ERR_TIMEOUT, "pid 1 of the sandbox did not answer");
     return r;
@@ -203,7 +203,7 @@ static int set_paused(struct cay_provider *p, const char *id, bool paused, struc
     CAY_FAKE_LOCKED(f);
     int r = cay_fake_fails(f, err);
     if (r == 0)
-        r = cay_fake_running(f, id, &b, err);
+        r = find_running(f, id, &b, err);
     if (r == 0)
         b->entry.paused = paused;
     return r;
@@ -287,7 +287,7 @@ static int fake_limit(struct cay_provider *p, const char *id, const struct cay_s
     CAY_FAKE_LOCKED(f);
     int r = cay_fake_fails(f, err);
     if (r == 0)
-        r = cay_fake_running(f, id, &b, err);
+        r = find_running(f, id, &b, err);
     if (r == 0 && spec->memory_bytes < b->memory_held_bytes)
         r = cay_fail_as(err, CAY_ERR_CONFLICT, "MEMORY_IN_USE", "it uses more memory");
     if (r == 0)
@@ -311,7 +311,7 @@ static int fake_socket(struct cay_provider *p, const char *id, enum cay_socket_k
     CAY_FAKE_LOCKED(f);
     int r = cay_fake_fails(f, err);
     if (r == 0)
-        r = cay_fake_running(f, id, &b, err);
+        r = find_running(f, id, &b, err);
     if (r < 0)
         return r;
     *fd_out = socket(kind == CAY_SOCKET_TCP6 ? AF_INET6 : AF_INET,
@@ -327,7 +327,7 @@ static int fake_usage(struct cay_provider *p, const char *id, struct cay_usage *
     CAY_FAKE_LOCKED(f);
     int r = cay_fake_fails(f, err);
     if (r == 0)
-        r = cay_fake_running(f, id, &b, err);
+        r = find_running(f, id, &b, err);
     if (r == 0)
         *out = (struct cay_usage){.cpu_us = cpu_time(b),
                                   .memory_bytes = CAY_MIB,
@@ -471,12 +471,6 @@ void cay_provider_fake_keep(struct cay_provider *p, const char *kept_id)
 {
     CAY_FAKE_LOCKED(cay_fake_of(p));
     cay_fake_keep(&cay_fake_of(p)->kept, kept_id, &(struct cay_fake_files){0});
-}
-
-void cay_provider_fake_lose(struct cay_provider *p, const char *kept_id)
-{
-    CAY_FAKE_LOCKED(cay_fake_of(p));
-    cay_fake_forget(&cay_fake_of(p)->kept, kept_id);
 }
 
 size_t cay_provider_fake_kept_count(struct cay_provider *p)

@@ -31,7 +31,6 @@ void cay_provider_fake_vanish(struct cay_provider *p, const char *id);
 void cay_provider_fake_add(struct cay_provider *p, const char *id, int64_t started_at_ms);
 void cay_provider_fake_oom(struct cay_provider *p, const char *id, const char *exec_id);
 void cay_provider_fake_keep(struct cay_provider *p, const char *kept_id);
-void cay_provider_fake_lose(struct cay_provider *p, const char *kept_id);
 /* What a file operation answers, to the letter; borrowed. At first nothing, but to STAT
  * of a path that ends in `/.`: all is there but the user `nobody-here` and /nowhere. */
 void cay_provider_fake_file_says(struct cay_provider *p, const void *data, size_t len);

@@ -37,8 +37,6 @@ static inline void cay_fake_unlock(pthread_mutex_t **lock)
 /* All under the lock. */
 int cay_fake_fails(struct cay_fake *f, struct cay_error *err); /* when it was ordered to */
 struct cay_fake_box *cay_fake_box(struct cay_fake *f, const char *id);
-int cay_fake_running(struct cay_fake *f, const char *id, struct cay_fake_box **out,
-                     struct cay_error *err);
 /* One whose pid 1 can be spoken to; a real one that is paused does not answer in time. */
 int cay_fake_awake(struct cay_fake *f, const char *id, struct cay_fake_box **out,
                    struct cay_error *err);

@@ -148,7 +148,6 @@ static int read_list(int fd, struct cay_arena *a, struct cay_image_list *out, st
 {
     struct stat st;
     struct cay_engine_listed one;
-    size_t room = 0;
     *out = (struct cay_image_list){0};
     if (fd < 0 || fstat(fd, &st) < 0)
         return cay_fail(err, CAY_ERR_PROVIDER, "the engine sent no list");
@@ -158,13 +157,7 @@ static int read_list(int fd, struct cay_arena *a, struct cay_image_list *out, st
         char *text = cay_arena_alloc(a, one.text_len + 1);
         if (pread(fd, text, one.text_len, at + (off_t)sizeof one) != (ssize_t)one.text_len)
             return cay_fail(err, CAY_ERR_PROVIDER, "cannot read the engine's list");
-        if (out->count == room) {
-            room = room ? 2 * room : 16;
-            struct cay_image_entry *more = cay_arena_alloc(a, room * sizeof *more);
-            if (out->count)
-                memcpy(more, out->at, out->count * sizeof *more);
-            out->at = more;
-        }
+        out->at = cay_arena_room(a, out->at, out->count, sizeof *out->at);
         one.name[sizeof one.name - 1] = 0;
         out->at[out->count++] =
             (struct cay_image_entry){cay_arena_strdup(a, one.name), text, one.bytes, one.uses};

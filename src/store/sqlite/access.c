@@ -28,7 +28,6 @@ enum {
 
 _Static_assert(ACCESS_END <= CAY_SQLITE_STATEMENTS, "room for all");
 
-#define FIRST_ROWS 16
 #define HOLDER_COLUMNS "SELECT id, kind, name, quota, created_at, deleted_at FROM holders "
 #define KEY_COLUMNS                                                                                \
     "SELECT k.id, k.account_id, k.name, k.hash, k.scopes, k.created_at, k.expires_at,"             \
@@ -52,18 +51,6 @@ static void bind_time(sqlite3_stmt *s, int at, int64_t time_ms)
 static const char *text_at(sqlite3_stmt *s, int column, struct cay_arena *a)
 {
     return cay_arena_strdup(a, (const char *)sqlite3_column_text(s, column));
-}
-
-/* Room for one more behind `count`. */
-static void *room_for(struct cay_arena *a, void *at, size_t count, size_t size)
-{
-    bool full = count == 0 || (count >= FIRST_ROWS && (count & (count - 1)) == 0);
-    if (!full)
-        return at;
-    void *more = cay_arena_alloc(a, (count ? 2 * count : FIRST_ROWS) * size);
-    if (count > 0)
-        memcpy(more, at, count * size);
-    return more;
 }
 
 /* ---- quotas ---- */
@@ -416,7 +403,7 @@ static int take_holder(sqlite3_stmt *s, struct cay_arena *a, void *to, struct ca
     int r = read_quota((const char *)sqlite3_column_text(s, 3), &h.quota, err);
     if (r < 0)
         return r;
-    list->at = room_for(a, list->at, list->count, sizeof *list->at);
+    list->at = cay_arena_room(a, list->at, list->count, sizeof *list->at);
     list->at[list->count++] = h;
     return 0;
 }
@@ -470,7 +457,7 @@ static int take_key(sqlite3_stmt *s, struct cay_arena *a, void *to, struct cay_e
                           .revoked_at_ms = sqlite3_column_int64(s, 8)};
     cay_str_copy(key.id, sizeof key.id, text_at(s, 0, a));
     cay_str_copy(key.hash, sizeof key.hash, text_at(s, 3, a));
-    list->at = room_for(a, list->at, list->count, sizeof *list->at);
+    list->at = cay_arena_room(a, list->at, list->count, sizeof *list->at);
     list->at[list->count++] = key;
     return 0;
 }
@@ -515,7 +502,7 @@ static int take_member(sqlite3_stmt *s, struct cay_arena *a, void *to, struct ca
                            .account_name = text_at(s, 5, a)};
     if (!cay_role_parse((const char *)sqlite3_column_text(s, 2), &m.role))
         return cay_fail(err, CAY_ERR_STORE, "the record of a member is damaged");
-    list->at = room_for(a, list->at, list->count, sizeof *list->at);
+    list->at = cay_arena_room(a, list->at, list->count, sizeof *list->at);
     list->at[list->count++] = m;
     return 0;
 }

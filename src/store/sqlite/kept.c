@@ -24,7 +24,6 @@ _Static_assert(KEPT_END <= (int)CAY_SQLITE_ACCESS, "room for all");
 #define OF_FILTER                                                                                  \
     "WHERE account_id = ?1 AND kind = ?2 AND status = 'ready'"                                     \
     " AND (?3 IS NULL OR sandbox_id = ?3)"
-#define FIRST_ROWS 16
 
 static void bind_text(sqlite3_stmt *s, int at, const char *text)
 {
@@ -131,31 +130,15 @@ static int read_row(sqlite3_stmt *s, struct cay_arena *scratch, struct cay_arena
     return 0;
 }
 
-static void push(struct cay_arena *a, struct cay_kept_list *list, size_t *room,
-                 const struct cay_kept *kept)
-{
-    if (list->count == *room) {
-        *room = *room ? 2 * *room : FIRST_ROWS;
-        struct cay_kept *more = cay_arena_alloc(a, *room * sizeof *more);
-        if (list->count > 0)
-            memcpy(more, list->at, list->count * sizeof *more);
-        list->at = more;
-    }
-    list->at[list->count++] = *kept;
-}
-
 /* All rows that the statement gives; resets it. */
 static int read_rows(struct cay_sqlite_reader *r, sqlite3_stmt *s, struct cay_arena *a,
                      struct cay_kept_list *out, struct cay_error *err)
 {
     struct cay_kept_list list = {0};
-    struct cay_kept kept;
-    size_t room = 0;
     int step, e = 0;
     while ((step = sqlite3_step(s)) == SQLITE_ROW && e == 0) {
-        e = read_row(s, &r->scratch, a, &kept, err);
-        if (e == 0)
-            push(a, &list, &room, &kept);
+        list.at = cay_arena_room(a, list.at, list.count, sizeof *list.at);
+        e = read_row(s, &r->scratch, a, &list.at[list.count++], err);
     }
     if (e == 0 && step != SQLITE_DONE)
         e = cay_sqlite_fail(&r->db, err, "the database cannot be read");

@@ -5,32 +5,15 @@
 #include <string.h>
 
 #define SELECT "SELECT " CAY_SQLITE_COLUMNS " FROM sandboxes s "
-#define FIRST_ROWS 16
-
-static void push(struct cay_arena *a, struct cay_sandbox_list *list, size_t *room,
-                 const struct cay_sandbox *sb)
-{
-    if (list->count == *room) {
-        *room = *room ? 2 * *room : FIRST_ROWS;
-        struct cay_sandbox *more = cay_arena_alloc(a, *room * sizeof *more);
-        if (list->count > 0)
-            memcpy(more, list->at, list->count * sizeof *more);
-        list->at = more;
-    }
-    list->at[list->count++] = *sb;
-}
 
 int cay_sqlite_rows(struct cay_sqlite_reader *r, sqlite3_stmt *s, struct cay_arena *a,
                     struct cay_sandbox_list *out, struct cay_error *err)
 {
     struct cay_sandbox_list list = {0};
-    struct cay_sandbox sb;
-    size_t room = 0;
     int step, e = 0;
     while ((step = sqlite3_step(s)) == SQLITE_ROW && e == 0) {
-        e = cay_sqlite_row_read(s, &r->scratch, a, &sb, err);
-        if (e == 0)
-            push(a, &list, &room, &sb);
+        list.at = cay_arena_room(a, list.at, list.count, sizeof *list.at);
+        e = cay_sqlite_row_read(s, &r->scratch, a, &list.at[list.count++], err);
     }
     if (e == 0 && step != SQLITE_DONE)
         e = cay_sqlite_fail(&r->db, err, "the database cannot be read");
