@@ -12,9 +12,12 @@ pytest.register_assert_rewrite("harness")
 
 from harness import proc  # noqa: E402
 from harness.dockerd import Dockerd  # noqa: E402
+from harness.engine import Engine  # noqa: E402
 from harness.internet import Internet  # noqa: E402
+from harness.plain import plain_server  # noqa: E402
 from harness.server import CAY, Server  # noqa: E402
 from harness.sources import Sources  # noqa: E402
+from harness.store import ImageStore  # noqa: E402
 from harness.wait import stretch  # noqa: E402
 
 DOCKER = os.environ.get("CAY_PROVIDER") == "docker"
@@ -103,6 +106,18 @@ def dockerd():
 
 
 @pytest.fixture(scope="module")
+def store():
+    with ImageStore() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def plain_shared(tmp_path_factory):
+    with plain_server(tmp_path_factory.mktemp("plain")) as server:
+        yield server.start()
+
+
+@pytest.fixture(scope="module")
 def options():
     """Of the module's server. A module that wants others has a fixture of this name."""
     return []
@@ -116,22 +131,19 @@ def shared_server(options):
 
 @pytest.fixture
 def server(shared_server):
-    """The module's server; after the test only sandboxes with the label `module` are left, and nothing that
-    was kept."""
+    """The module's server, cleared after the test."""
     yield shared_server
-    client, kept = shared_server.client(), 0
-    for sandbox in client.get("/sandbox", per_page=1000).json()["sandboxes"]:
-        if "module" in sandbox["labels"]:
-            kept += 1
-            continue
-        answer = client.delete(f"/sandbox/{sandbox['id']}")
-        assert answer.status == 200, answer
-    for kind in ("snapshots", "volumes"):
-        for one in client.get(f"/{kind}", per_page=1000).json()[kind]:
-            answer = client.delete(f"/{kind}/{one['id']}")
-            assert answer.status == 200, answer
+    client = shared_server.client()
+    left = client.clear()
     client.close()
-    assert len(shared_server.inits()) == kept
+    assert len(shared_server.inits()) == left
+
+
+@pytest.fixture
+def engine(server):
+    engine = Engine(server)
+    yield engine
+    engine.close()
 
 
 @pytest.fixture

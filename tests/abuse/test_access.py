@@ -2,20 +2,13 @@
 """Who may not come in, and that all of them hear the same."""
 import base64
 import json
-import subprocess
 import time
 
 import pytest
 
-from harness.server import CAY, Server
-from harness.wait import stretch, until
+from harness.server import Server
+from harness.wait import until
 from harness.websocket import Refused, WebSocket
-
-
-def said(server, *args):
-    done = subprocess.run([CAY, args[0], "--data", server.data, *args[1:]], capture_output=True, text=True, timeout=stretch(30))
-    assert done.returncode == 0, done
-    return done.stdout.strip()
 
 
 def part(value):
@@ -26,8 +19,8 @@ def part(value):
 def house():
     server = Server("--auth", "keys").start()
     for name in ("ann", "gone"):
-        said(server, "account", "create", name)
-    ann = server.client(token=said(server, "key", "create", "--account", "ann"))
+        server.cay("account", "create", name)
+    ann = server.client(token=server.key("--account", "ann"))
     box, other = ann.create("box", memoryGB=0.25), ann.create("other", memoryGB=0.25)
     yield server, ann, box, other
     for sandbox in (box, other):
@@ -39,11 +32,11 @@ def house():
 def test_tokens_that_open_nothing(house):
     """A-21: status, code and text are one and the same."""
     server, ann, box, _ = house
-    revoked = said(server, "key", "create", "--account", "ann", "--name", "revoked")
-    keys = json.loads(said(server, "key", "ls", "--account", "ann", "--json"))["keys"]
-    said(server, "key", "rm", "--account", "ann", next(k["id"] for k in keys if k["name"] == "revoked"))
-    of_gone = said(server, "key", "create", "--account", "gone")
-    said(server, "account", "rm", "gone")
+    revoked = server.key("--account", "ann", "--name", "revoked")
+    keys = json.loads(server.cay("key", "ls", "--account", "ann", "--json"))["keys"]
+    server.cay("key", "rm", "--account", "ann", next(k["id"] for k in keys if k["name"] == "revoked"))
+    of_gone = server.key("--account", "gone")
+    server.cay("account", "rm", "gone")
     own = ann.post(f"/sandbox/{box['id']}/auth").json()["token"]
     unsigned = f"{part({'alg': 'none'})}.{part({'sub': 'ann', 'exp': int(time.time()) + 600})}."
     headers = {"none": None, "empty": "", "no token": "Bearer ", "Basic": "Basic YW5uOng=", "no scheme": ann.token,

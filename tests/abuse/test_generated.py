@@ -8,7 +8,6 @@ import http.client
 import json
 import os
 import re
-import subprocess
 import time
 
 import pytest
@@ -16,8 +15,7 @@ import pytest
 from harness.mutate import Mutator
 from harness.openapi import Document, Operator, send
 from harness.registry import small_store
-from harness.server import CAY, IMAGES, Server
-from harness.wait import stretch
+from harness.server import IMAGES, Server
 
 COUNT = int(os.environ.get("ABUSE_COUNT") or 400)
 SEED = os.environ.get("ABUSE_SEED") or "1"
@@ -34,21 +32,15 @@ class House:
 
     def __init__(self, server):
         self.server = server
-        self.cay("account", "create", "demo")
-        self.cay("account", "create", "other")
-        token = self.cay("key", "create", "--account", "demo", "--scopes", "write,account")
+        server.cay("account", "create", "demo")
+        server.cay("account", "create", "other")
+        token = server.key("--account", "demo", "--scopes", "write,account")
         self.client = server.client(token=token, timeout=20)
         self.values = {"id": "demo", "pid": "1", "aid": "other",
                        "kid": self.made("/account/keys"), "tid": self.made("/teams")}
         self.ids = {}
         self.sock = None
         self.local = Operator(server)
-
-    def cay(self, *args):
-        done = subprocess.run([CAY, args[0], "--data", self.server.data, *args[1:]], capture_output=True, text=True,
-                              timeout=stretch(30))
-        assert done.returncode == 0, done
-        return done.stdout.strip()
 
     def made(self, kind, body=None):
         answer = self.client.post(kind, body or {"name": "some"})

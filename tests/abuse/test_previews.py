@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What services inside try on their visitors, and visitors on signed links (A-54, A-56)."""
-import subprocess
 from urllib.parse import quote, urlsplit
 
 import pytest
 
 from abuse.table import HEADERS, LINKS
-from harness.server import CAY, Server
-from harness.wait import stretch, until
+from harness.server import Server
+from harness.wait import until
 from harness.web import PORT, Web, serve
 
 
 @pytest.fixture(scope="module")
 def ann():
     server = Server("--auth", "keys").start()
-    key = subprocess.run([CAY, "key", "create", "--data", server.data], capture_output=True, text=True, timeout=stretch(30)).stdout.strip()
-    client = server.client(token=key)
+    client = server.client(token=server.key())
     for name in ("box", "other"):
         client.create(name, ports=[PORT, 4000], memoryGB=0.25)
     serve(client, "box")

@@ -12,38 +12,22 @@ import pytest
 
 from harness.client import Client
 from harness.dockerd import Dockerd
-from harness.engine import Engine, Refused
+from harness.engine import Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
 from harness.openapi import LocalConnection
 from harness.server import CAY
-from harness.store import ImageStore
 from harness.wait import until
 
 
 @pytest.fixture(scope="module")
-def store():
-    store = ImageStore()
-    yield store
-    store.close()
-
-
-@pytest.fixture(scope="module")
-def shared_server(store):
-    with store.server() as server:
-        yield server
+def options(store):
+    return ["--images", store.path]
 
 
 @pytest.fixture(scope="module")
 def docker():
     with Dockerd() as docker:
         yield docker
-
-
-@pytest.fixture
-def engine(server):
-    engine = Engine(server)
-    yield engine
-    engine.close()
 
 
 def tool(*args, stdin=None):

@@ -158,17 +158,12 @@ def test_batch_of_what_must_be_built(client, places):
 
 def test_who_may(places, fresh):
     server = fresh("--images", str(places[0]), "--recipes", str(places[1]), "--auth", "keys").start()
-
-    def said(*args):
-        return subprocess.run([CAY, args[0], "--data", server.data, *args[1:]], capture_output=True, text=True,
-                              timeout=stretch(30), check=True).stdout.strip()
-
-    said("account", "create", "ann")
-    client = server.client(token=said("key", "create", "--account", "ann", "--scopes", "write"))
+    server.cay("account", "create", "ann")
+    client = server.client(token=server.key("--account", "ann", "--scopes", "write"))
     assert builds.build(client, image="ours:1")["status"] == "succeeded"
     for body in ({"recipe": builds.tiny("mine:1")}, {"image": "ours:1", "again": True}):
         assert client.post("/images/build", body).status == 403, body
-    reader = server.client(token=said("key", "create", "--account", "ann", "--scopes", "read"))
+    reader = server.client(token=server.key("--account", "ann", "--scopes", "read"))
     assert reader.post("/images/build", {"image": "ours:1"}).status == 403
 
 

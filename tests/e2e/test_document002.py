@@ -4,13 +4,11 @@ src/core/told_test.c."""
 import json
 import re
 import sqlite3
-import subprocess
 import threading
 
 import pytest
 
-from harness.server import CAY, Server
-from harness.wait import stretch
+from harness.server import Server
 
 SNAKE = re.compile(r"^[a-z0-9_]+$")
 OWN_KEYS = ("env", "tags", "secrets")  # whose keys are the caller's
@@ -21,15 +19,10 @@ class House:
         self.server = Server("--auth", "keys", "--pull", "never").start()
         self.ids, self.clients = {}, {}
         for name in ("ann", "bob"):
-            self.cay("account", "create", name)
-            self.clients[name] = self.server.client(token=self.cay("key", "create", "--account", name))
+            self.server.cay("account", "create", name)
+            self.clients[name] = self.server.client(token=self.server.key("--account", name))
             self.ids[name] = self.clients[name].get("/account").json()["id"]
         self.ann, self.bob = self.clients["ann"], self.clients["bob"]
-
-    def cay(self, *args):
-        done = subprocess.run([CAY, args[0], "--data", self.server.data, *args[1:]], capture_output=True, text=True, timeout=stretch(30))
-        assert done.returncode == 0, done
-        return done.stdout.strip()
 
     def rows(self, where="1", *values):
         with sqlite3.connect(f"file:{self.server.data}/cay.db?mode=ro", uri=True) as db:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """That a policy holds: by name, wildcard, net and port, live, and across the death of the server."""
-import subprocess
 
 import pytest
 
 from harness.egress import OTHER, WEB, WEB6, probe, question, refused, wish
 from harness.internet import BANNER, HOLD, HTTP, PROXY, SLURP, TLS
-from harness.server import CAY
 from harness.wait import until
 
 
@@ -166,11 +164,6 @@ for (const h of ['web.example', '{OTHER}']) {{
     until(lambda: said().count(f"{OTHER} still") > count + 2, "that which a net allows goes on")
 
 
-def cay(server, *args):
-    done = subprocess.run([CAY, args[0], "--data", server.data, *args[1:]], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done
-
-
 def test_quotas_of_an_account(fresh, net):
     server = fresh("--resolv-conf", net.resolv_conf)
     client = server.start().client()
@@ -182,7 +175,7 @@ def test_quotas_of_an_account(fresh, net):
     def verdicts(one):
         return {w["verdict"] for w in client.get(f"/sandbox/{one['id']}/network").json()["wanted"]}
 
-    cay(server, "quota", "set", "--account", "local", "connections=3")
+    server.cay("quota", "set", "--account", "local", "connections=3")
     held = client.detach(box["id"], ["node", "-e", f"for (let i = 0; i < 3; i++) require('net').connect({HOLD}, '{WEB}')"])
     until(lambda: quota("connections") == {"limit": 3, "used": 3}, "three are open")
     assert refused(probe(client, beside, wish("http", WEB))[0])
@@ -193,7 +186,7 @@ def test_quotas_of_an_account(fresh, net):
 
     used = quota("egressBytes")["used"]
     assert quota("egressBytes")["limit"] is None and used > 0
-    cay(server, "quota", "set", "--account", "local", f"egressBytes={used + 1_000_000}")
+    server.cay("quota", "set", "--account", "local", f"egressBytes={used + 1_000_000}")
     endless = probe(client, box, wish("tcp", WEB, SLURP, bytes=300_000_000, ms=30000))[0]
     assert endless["error"] in ("ECONNRESET", "EPIPE"), endless
     assert quota("egressBytes")["used"] >= used + 1_000_000
@@ -204,7 +197,7 @@ def test_quotas_of_an_account(fresh, net):
     client = server.client()
     assert quota("egressBytes")["used"] >= used + 1_000_000
     until(lambda: refused(probe(client, beside, wish("http", WEB))[0]) and "quota" in verdicts(beside), "still over")
-    cay(server, "quota", "set", "--account", "local")
+    server.cay("quota", "set", "--account", "local")
     assert says_hello(probe(client, beside, wish("http", WEB))[0])
 
 

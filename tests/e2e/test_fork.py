@@ -4,18 +4,10 @@ import threading
 
 import pytest
 
-from harness.plain import plain_server
 from harness.wait import until
 
 FULL = ("No space left on device", "Disk quota exceeded")
 MB = 1000 * 1000
-
-
-@pytest.fixture(scope="module")
-def plain_shared(tmp_path_factory):
-    with plain_server(tmp_path_factory.mktemp("plain")) as server:
-        server.start()
-        yield server
 
 
 @pytest.fixture(params=["disk", pytest.param("plain", marks=pytest.mark.native("there is one kind of volume"))])
@@ -24,23 +16,8 @@ def house(request):
     server = request.getfixturevalue("shared_server" if request.param == "disk" else "plain_shared")
     client = server.client()
     yield client
-    for sandbox in client.get("/sandbox", per_page=1000).json()["sandboxes"]:
-        assert client.delete(f"/sandbox/{sandbox['id']}").status == 200
-    for snapshot in client.get("/snapshots").json()["snapshots"]:
-        assert client.delete(f"/snapshots/{snapshot['id']}").status == 200
+    client.clear()
     client.close()
-
-
-def fork(client, source, name=None, **spec):
-    answer = client.post(f"/sandbox/{source}/fork", {**({"name": name} if name else {}), **spec})
-    assert answer.status == 201, answer
-    return answer.json()
-
-
-def snapshot(client, source, **spec):
-    answer = client.post(f"/sandbox/{source}/snapshot", spec)
-    assert answer.status == 201, answer
-    return answer.json()
 
 
 def from_snapshot(client, ident, name, **spec):
@@ -54,7 +31,7 @@ def is_plain(client):
 def test_both_go_their_ways(house):
     house.create("source", diskSizeGB=0.2)
     house.sh("source", "echo one > /workspace/f; echo one > /etc/f", user="root")
-    made = fork(house, "source", "copy")
+    made = house.fork("source", "copy")
     assert made["status"] == "RUNNING" and made["name"] == "copy"
     assert made["forkMethod"] == ("copy" if is_plain(house) else "btrfs-snapshot") and made["forkMs"] >= 0
     assert house.sh("copy", "cat /workspace/f /etc/f") == "one\none\n"
@@ -74,7 +51,7 @@ def test_processes_notice_nothing(house):
         while [ ! -e /workspace/stop ]; do i=$((i+1)); echo $i >&3; echo $i; done; echo end""")
     until(lambda: house.exec("source", "cat ready")["exitCode"] == 0, "it runs")
     for i in range(3):
-        fork(house, "source", f"copy-{i}")
+        house.fork("source", f"copy-{i}")
     house.sh("source", "touch stop")
     until(lambda: house.execution("source", ident)["status"] != "running", "it ends")
     assert house.execution("source", ident)["exitCode"] == 0
@@ -93,7 +70,7 @@ def test_of_one_moment(house):
                  "echo $i > /usr/z.new; mv /usr/z.new /usr/z; done", user="root")
     until(lambda: house.exec("source", "cat /usr/z")["exitCode"] == 0, "it runs")
     for i in range(5):
-        fork(house, "source", f"copy-{i}")
+        house.fork("source", f"copy-{i}")
         a, z = house.sh(f"copy-{i}", "cat /workspace/a /usr/z").split()
         assert 0 <= int(a) - int(z) <= 1
 
@@ -104,7 +81,7 @@ def test_not_running(house, state):
     house.sh("source", "echo one > f")
     assert house.post(f"/sandbox/source/{state}").status == 200
     before = house.sandbox("source")["status"]
-    assert fork(house, "source", "copy")["status"] == "RUNNING"
+    assert house.fork("source", "copy")["status"] == "RUNNING"
     assert house.sh("copy", "cat f") == "one\n"
     assert house.sandbox("source")["status"] == before
     assert house.post(f"/sandbox/source/{'start' if state == 'stop' else 'resume'}").json()["status"] == "RUNNING"
@@ -140,9 +117,9 @@ def test_everything_comes_along(house):
     house.sh("source", MAKE, user="root")
     want = house.sh("source", SHOW, user="root")
     assert "only\ntext\n" in want and "one file" in want and "sparse\n" in want and "b'kept' b'kept'" in want
-    fork(house, "source", "copy")
+    house.fork("source", "copy")
     assert house.sh("copy", SHOW, user="root") == want
-    fork(house, "copy", "again")
+    house.fork("copy", "again")
     assert house.sh("again", SHOW, user="root") == want
 
 
@@ -152,7 +129,7 @@ def test_file_capabilities(house):
     script = f"cp /bin/true /workspace/t && python3 -c \"import os; os.setxattr('/workspace/t', 'security.capability', bytes.fromhex('{value[2:]}'))\""
     house.sh("source", script, user="root")
     show = "python3 -c \"import os; print(os.getxattr('/workspace/t', 'security.capability').hex())\""
-    fork(house, "source", "copy")
+    house.fork("source", "copy")
     assert house.sh("copy", show) == house.sh("source", show)
 
 
@@ -166,7 +143,7 @@ for i in range(1200):
     os.mkdir('d' * 255); os.chdir('d' * 255)
 open('bottom', 'w').write('deep')
 """])
-    fork(house, "source", "copy")
+    house.fork("source", "copy")
     assert house.sh("copy", ["python3", "-c", """
 import os
 os.chdir('/workspace')
@@ -179,7 +156,7 @@ print(open('bottom').read())
 def test_source_deleted(house):
     house.create("source", diskSizeGB=0.2)
     house.sh("source", "head -c 20000000 /dev/urandom > f; sha1sum f > sum")
-    fork(house, "source", "copy")
+    house.fork("source", "copy")
     assert house.delete("/sandbox/source").status == 200
     house.sh("copy", "sha1sum -c sum && rm f && head -c 20000000 /dev/urandom > g && sync g")
     assert house.post("/sandbox/copy/stop").status == 200 and house.post("/sandbox/copy/start").status == 200
@@ -189,7 +166,7 @@ def test_source_deleted(house):
 def test_snapshot(house):
     house.create("source", diskSizeGB=0.2)
     house.sh("source", "echo one > f")
-    made = snapshot(house, "source", name="first")
+    made = house.snapshot("source", name="first")
     assert made["method"] == ("copy" if is_plain(house) else "btrfs-snapshot") and made["id"].startswith("sn-")
     house.sh("source", "echo two > f")
     assert house.delete("/sandbox/source").status == 200
@@ -211,7 +188,7 @@ def test_chain(house):
     house.create("link-0", diskSizeGB=0.2)
     for i in range(100):
         house.sh(f"link-{i}", f"echo {i} >> chain; [ $(wc -l < chain) = {i + 1} ]")
-        fork(house, f"link-{i}", f"link-{i + 1}")
+        house.fork(f"link-{i}", f"link-{i + 1}")
         assert house.delete(f"/sandbox/link-{i}").status == 200
     assert house.sh("link-100", "cat chain").split() == [str(i) for i in range(100)]
 
@@ -264,7 +241,7 @@ def fill(client, name, path="/workspace/fill"):
 def test_quota_counts_what_it_began_with(server, client):
     client.create("source", diskSizeGB=0.2)
     client.sh("source", "head -c 120000000 /dev/zero > f && sync f")
-    fork(client, "source", "copy")
+    client.fork("source", "copy")
     used = client.get("/sandbox/copy/stats").json()["disk"]["bytes"]
     assert 120 * MB <= used <= 130 * MB
     assert 65 * MB <= fill(client, "copy") <= 80 * MB
@@ -280,7 +257,7 @@ def test_no_way_round_the_quota(server, client):
     client.create("a", diskSizeGB=0.2)
     for name, following in (("a", "b"), ("b", "c"), ("c", "d")):
         client.sh(name, f"head -c 50000000 /dev/zero > {name} && sync {name}")
-        fork(client, name, following)
+        client.fork(name, following)
     assert fill(client, "d") <= 50 * MB
 
 
@@ -292,7 +269,7 @@ def test_too_small_for_the_source(server, client):
     assert answer.status == 409 and answer.error["code"] == "DISK_FULL", answer
     assert client.names() == ["source"]
     assert len(server.traces()) == 1
-    fork(client, "source", "copy", diskSizeGB=0.8)
+    client.fork("source", "copy", diskSizeGB=0.8)
     assert fill(client, "copy") >= 500 * MB
 
 
@@ -300,7 +277,7 @@ def test_nearly_full(server, client):
     """One with hardly anything left still comes up, writable."""
     client.create("source", diskSizeGB=0.2)
     client.sh("source", "dd if=/dev/zero of=fill bs=1M count=188 && sync fill")
-    fork(client, "source", "copy")
+    client.fork("source", "copy")
     client.sh("copy", "echo x > x && sync x")
 
 
@@ -310,7 +287,7 @@ def test_sweep_leaves_what_a_copy_holds(fresh):
     client = server.client()
     client.create("source", diskSizeGB=0.2)
     client.sh("source", "head -c 50000000 /dev/urandom > f; sha1sum f > sum; sync f")
-    fork(client, "source", "copy")
+    client.fork("source", "copy")
     assert client.delete("/sandbox/source").status == 200
     for _ in range(2):
         server.kill("engine")

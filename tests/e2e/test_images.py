@@ -16,30 +16,14 @@ import pytest
 
 from harness.engine import Engine, Layer as Message, Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
-from harness.store import ImageStore
 from harness.wait import until
 
 TOP_DIRECTORY = 0x20000  # chattr +T
 
 
 @pytest.fixture(scope="module")
-def store():
-    store = ImageStore()
-    yield store
-    store.close()
-
-
-@pytest.fixture(scope="module")
-def shared_server(store):
-    with store.server() as server:
-        yield server
-
-
-@pytest.fixture
-def engine(server):
-    engine = Engine(server)
-    yield engine
-    engine.close()
+def options(store):
+    return ["--images", store.path]
 
 
 def refused(engine, layer, **changes):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
-from harness.engine import Engine, Refused
+from harness.engine import Refused
 from harness.wait import until
 
 MIB = 1 << 20
@@ -18,13 +18,6 @@ def knob(group, *names):
     found = [Path(d, n) for d in proc.cgroup_dirs(group) for n in names if os.path.exists(f"{d}/{n}")]
     assert found, names
     return found[0].read_text().strip()
-
-
-@pytest.fixture
-def engine(server):
-    engine = Engine(server)
-    yield engine
-    engine.close()
 
 
 # ---- each one ----

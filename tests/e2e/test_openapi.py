@@ -15,7 +15,7 @@ import pytest
 from harness import venv
 from harness.openapi import Document, Operator, send
 from harness.registry import small_store
-from harness.server import CAY, IMAGES, Server
+from harness.server import IMAGES, Server
 from harness.wait import stretch, until
 from harness.websocket import WebSocket
 
@@ -39,16 +39,8 @@ class World:
         self.operator = Operator(house)
         self.images = house.args[house.args.index("--images") + 1]
         self.made = 0
-        self.cay(house, "account", "create", "demo")
-        self.client = house.client(token=self.cay(house, "key", "create", "--account", "demo", "--scopes",
-                                                  "write,account"))
-
-    @staticmethod
-    def cay(house, *args):
-        done = subprocess.run([CAY, args[0], "--data", house.data, *args[1:]], capture_output=True, text=True,
-                              timeout=stretch(30))
-        assert done.returncode == 0, done
-        return done.stdout.strip()
+        house.cay("account", "create", "demo")
+        self.client = house.client(token=house.key("--account", "demo", "--scopes", "write,account"))
 
     def clear(self):
         for sandbox in self.client.get("/sandbox", perPage=100).json()["sandboxes"]:

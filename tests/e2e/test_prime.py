@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.server import CAY, Server
+from harness.server import Server
 from harness.venv import python_with
 from harness.wait import stretch, until
 
@@ -22,9 +22,7 @@ def house(request):
     server.start()
     key = "any string will do"
     if request.param == "keys":
-        done = subprocess.run([CAY, "key", "create", "--data", server.data], capture_output=True, text=True)
-        assert done.returncode == 0, done
-        key = done.stdout.strip()
+        key = server.key()
     yield server, request.param, key
     server.close()
 

@@ -8,18 +8,6 @@ import pytest
 from harness.wait import until
 
 
-def fork(client, source, **spec):
-    answer = client.post(f"/sandbox/{source}/fork", spec)
-    assert answer.status == 201, answer
-    return answer.json()
-
-
-def snapshot(client, source, **spec):
-    answer = client.post(f"/sandbox/{source}/snapshot", spec)
-    assert answer.status == 201, answer
-    return answer.json()
-
-
 def keep(client, name, script):
     """A volume with what the script leaves in /workspace; its id."""
     client.create(name)
@@ -44,7 +32,7 @@ def after(seconds):
 def test_fork_has_what_its_source_has(client):
     source = client.create("source", cpuCores=0.5, memoryGB=0.25, diskSizeGB=1, labels=["a"], tags={"k": "v"},
                            environmentVars={"A": "1"}, timeoutMinutes=7, persistent=True, networkAccess=False)
-    made = fork(client, "source")
+    made = client.fork("source")
     same = ("dockerImage", "cpuCores", "memoryGB", "diskSizeGB", "labels", "tags", "environmentVars", "timeoutMinutes",
             "persistent", "networkAccess", "user", "workdir")
     assert {k: made[k] for k in same} == {k: source[k] for k in same}
@@ -58,7 +46,7 @@ def test_fork_has_what_its_source_has(client):
 
 
 def test_fork_takes_other_settings(client, box):
-    made = fork(client, "box", name="other", cpuCores=2, env={"B": "2"}, labels=["x"], timeoutMs=60000)
+    made = client.fork("box", name="other", cpuCores=2, env={"B": "2"}, labels=["x"], timeoutMs=60000)
     assert (made["name"], made["cpuCores"], made["labels"], made["timeoutMs"]) == ("other", 2, ["x"], 60000)
     assert client.sh("other", "echo $B") == "2\n"
 
@@ -66,7 +54,7 @@ def test_fork_takes_other_settings(client, box):
 def test_fork_runs_the_start_command_again(client):
     client.create("source", startCommand="echo $CAY_SANDBOX_ID >> /workspace/starts; sleep 1000")
     until(lambda: client.sh("source", "cat /workspace/starts 2>/dev/null || :"), "the first start")
-    made = fork(client, "source")
+    made = client.fork("source")
     until(lambda: len(client.sh(made["id"], "cat /workspace/starts").split()) == 2, "the second start")
     assert client.sh(made["id"], "tail -n 1 /workspace/starts").strip() == made["id"]
     assert len(client.sh("source", "cat /workspace/starts").split()) == 1
@@ -121,7 +109,7 @@ def test_no_fork_or_snapshot_of_what_is_gone(client, box):
 # ---- snapshots ----
 
 def test_snapshot_tells_about_itself(client, box):
-    made = snapshot(client, "box", name="before it \u00e9")
+    made = client.snapshot("box", name="before it \u00e9")
     assert re.match(r"^sn-[a-z0-9]{20}$", made["id"])
     assert (made["sandboxId"], made["name"], made["dockerImage"]) == (box["id"], "before it \u00e9", box["dockerImage"])
     assert made["method"] and made["snapshotMs"] >= 0 and made["expiresAt"] is None
@@ -130,9 +118,9 @@ def test_snapshot_tells_about_itself(client, box):
 
 
 def test_snapshots_are_listed_and_removed(client, box):
-    made = [snapshot(client, "box")["id"] for _ in range(3)]
+    made = [client.snapshot("box")["id"] for _ in range(3)]
     other = client.create("other")
-    strange = snapshot(client, "other")["id"]
+    strange = client.snapshot("other")["id"]
     assert ids(client, "snapshots") == [strange, *made[::-1]]
     assert ids(client, "snapshots", sandbox_id=box["id"]) == made[::-1]
     assert ids(client, "snapshots", sandboxId=other["id"]) == [strange]
@@ -153,7 +141,7 @@ def test_snapshots_are_listed_and_removed(client, box):
 @pytest.mark.parametrize("key", ["id", "snapshotId", "snapshot_id"])
 def test_create_from_a_snapshot(client, box, key):
     client.sh("box", "echo then > /workspace/f; echo then > ~/f")
-    made = snapshot(client, "box")
+    made = client.snapshot("box")
     client.sh("box", "echo now > /workspace/f; echo now > ~/f")
     client.delete("/sandbox/box")
     sandbox = client.create("later", source={"type": "snapshot", key: made["id"]})
@@ -166,8 +154,8 @@ def test_create_from_a_snapshot(client, box, key):
 
 
 def test_snapshot_goes_in_its_time(client, box):
-    stays = snapshot(client, "box", expiresAt=after(3600))
-    made = snapshot(client, "box", expiresAt=after(2))
+    stays = client.snapshot("box", expiresAt=after(3600))
+    made = client.snapshot("box", expiresAt=after(2))
     assert made["expiresAt"] is not None and ids(client, "snapshots") == [made["id"], stays["id"]]
     until(lambda: ids(client, "snapshots") == [stays["id"]], "its time is over", 15, 0.1)
     for wrong in ("2001-01-01T00:00:00Z", "tomorrow", "", 17):
@@ -264,7 +252,7 @@ def test_rows_and_files_outlive_the_server(fresh):
     client = server.client()
     client.create("box")
     client.sh("box", "echo precious > /workspace/f")
-    made = snapshot(client, "box", name="kept")
+    made = client.snapshot("box", name="kept")
     volume = keep(client, "origin", "echo mine > /workspace/f")
     user = client.create("user", volume=volume)
     client.close()

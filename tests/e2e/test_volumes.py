@@ -2,17 +2,9 @@
 """/workspace outlives its sandbox when asked to, whatever was done to it, and has one writer."""
 import pytest
 
-from harness.plain import plain_server
 from harness.wait import until
 
 MB = 1000 * 1000
-
-
-@pytest.fixture(scope="module")
-def plain_shared(tmp_path_factory):
-    with plain_server(tmp_path_factory.mktemp("plain")) as server:
-        server.start()
-        yield server
 
 
 @pytest.fixture(params=["disk", pytest.param("plain", marks=pytest.mark.native("there is one kind of volume"))])
@@ -20,10 +12,7 @@ def house(request):
     server = request.getfixturevalue("shared_server" if request.param == "disk" else "plain_shared")
     client = server.client()
     yield client
-    for sandbox in client.get("/sandbox", per_page=1000).json()["sandboxes"]:
-        assert client.delete(f"/sandbox/{sandbox['id']}").status == 200
-    for volume in client.get("/volumes").json()["volumes"]:
-        assert client.delete(f"/volumes/{volume['id']}").status == 200
+    client.clear()
     assert client.get("/volumes").json()["volumes"] == [] and server.traces() == {}
     client.close()
 

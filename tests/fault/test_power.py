@@ -5,7 +5,6 @@ Sandboxes, keys and files are made and removed on a disk that remembers every wr
 at points of that past, and a server of another boot is started on what the disk would hold."""
 import os
 import random
-import subprocess
 import time
 import threading
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.power import Disk
-from harness.server import CAY, Server
-from harness.wait import stretch, until
+from harness.server import Server
+from harness.wait import until
 
 CUTS = int(os.environ.get("CUTS", "8"))
 SEED = int(os.environ.get("SEED", "17"))
@@ -52,13 +51,6 @@ class Rebooted(Server):
         return ["unshare", "--mount", "--time", "--boottime", str(1 - up), "sh", "-c", f'mount --bind "$0" {BOOT} && exec "$@"', boot, *super().command()]
 
 
-def key(server, *options):
-    done = subprocess.run([CAY, "key", "create", "--data", server.data, *options], capture_output=True, text=True,
-                          timeout=stretch(30))
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def come_and_go(disk, server, token, past, rounds):
     client = server.client(token=token)
     for i in range(rounds):
@@ -85,7 +77,7 @@ def stay(disk, server, token, past, rounds):
 
 def grant(disk, server, past, rounds):
     for _ in range(rounds // 2):
-        past.keys.append((key(server), disk.now()))
+        past.keys.append((server.key(), disk.now()))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +86,7 @@ def world(tmp_path_factory):
     with disk.recording():
         (disk.mount / "data").mkdir()
         with Server("--auth", "keys", data=disk.mount / "data") as server:
-            token = key(server)
+            token = server.key()
             past.keys.append((token, disk.now()))
             workers = [threading.Thread(target=work, args=args) for work, args in (
                 (come_and_go, (disk, server, token, past, ROUNDS)), (stay, (disk, server, token, past, ROUNDS)),

@@ -210,13 +210,40 @@ class Client:
 
     # ---- what most tests do ----
 
+    def is_well(self):
+        try:
+            return self.get("/health").status == 200
+        except OSError:
+            return False
+
     def create(self, name=None, **spec):
         body = dict(spec)
         if name is not None:
             body["name"] = name
-        answer = self.post("/sandbox", body)
+        return self.made("/sandbox", body)
+
+    def fork(self, source, name=None, **spec):
+        return self.made(f"/sandbox/{source}/fork", {**({"name": name} if name else {}), **spec})
+
+    def snapshot(self, source, **spec):
+        return self.made(f"/sandbox/{source}/snapshot", spec)
+
+    def made(self, path, body):
+        answer = self.post(path, body)
         assert answer.status == 201, answer
         return answer.json()
+
+    def clear(self):
+        """Only sandboxes with the label `module` are left, and nothing that was kept; how many."""
+        left = 0
+        for kind, path in (("sandboxes", "/sandbox"), ("snapshots", "/snapshots"), ("volumes", "/volumes")):
+            for one in self.get(path, per_page=1000).json()[kind]:
+                if "module" in one.get("labels", ()):
+                    left += 1
+                    continue
+                answer = self.delete(f"{path}/{one['id']}")
+                assert answer.status == 200, answer
+        return left
 
     def sandbox(self, ident):
         answer = self.get(f"/sandbox/{ident}")

@@ -106,6 +106,15 @@ class Server:
         self.stop()
         return self.start()
 
+    def cay(self, verb, *args):
+        """What the operator's command says."""
+        done = subprocess.run([CAY, verb, "--data", self.data, *args], capture_output=True, text=True, timeout=stretch(60))
+        assert done.returncode == 0, done
+        return done.stdout.strip()
+
+    def key(self, *options):
+        return self.cay("key", "create", *options)
+
     def down(self):
         """`cay down`: no sandbox of this data directory is left."""
         return subprocess.run([CAY, "down", "--data", self.data], capture_output=True, text=True, timeout=stretch(120),

@@ -41,5 +41,8 @@ class ImageStore:
     def layers(self):
         return sorted(p.name for p in Path(self.path, "layers").iterdir())
 
-    def close(self):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
         shutil.rmtree(self.path)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What listens inside a sandbox, asked from outside."""
-import socket
-
 from harness.client import Answer
 from harness.service import SOURCE
 from harness.wait import until
+from harness.websocket import WebSocket
 
 PORT = 3000
 
@@ -43,15 +42,13 @@ class Web:
         return self.request("GET", path, headers=headers, **more)
 
     def raw(self, data, timeout=15):
-        with socket.create_connection(self.at, timeout) as s:
-            s.sendall(data.replace(b"HOST", b"Host: " + self.host.encode() + b"\r\n"))
-            out = b""
-            try:
-                while chunk := s.recv(65536):
-                    out += chunk
-            except (ConnectionResetError, TimeoutError):
-                pass
-            return out
+        return self.client.raw(data.replace(b"HOST", b"Host: " + self.host.encode() + b"\r\n"), timeout)
+
+    def websocket(self, headers=None):
+        class At:
+            host, port = self.at
+            socket = staticmethod(self.client.socket)
+        return WebSocket(At, "/../../ws", headers={"Host": self.host, **(headers or {})})
 
 
 def put(client, ident, path, text):
