@@ -11,11 +11,12 @@ import subprocess
 import pytest
 
 from harness.server import BUILD, CAY, IMAGES
+from harness.wait import stretch
 
 
 def doctor(*args, program=(CAY,), **options):
     done = subprocess.run([*program, "doctor", "--json", "--listen", "127.0.0.1:0", "--images", IMAGES, *args],
-                          capture_output=True, text=True, timeout=60,
+                          capture_output=True, text=True, timeout=stretch(60),
                           env={**os.environ, "CAY_URL": "http://127.0.0.1:1", "HOME": "/nowhere"}, **options)
     report = json.loads(done.stdout)
     return done.returncode, report, {row["what"]: row for row in report["host"]}
@@ -112,10 +113,10 @@ def test_places(tmp_path):
 def test_beside_a_server(server, client):
     env = {**os.environ, "CAY_URL": server.url}
     args = ["--data", server.data, "--images", IMAGES, "--listen", server.listen]
-    done = subprocess.run([CAY, "doctor", "--json", *args], capture_output=True, text=True, timeout=60, env=env)
+    done = subprocess.run([CAY, "doctor", "--json", *args], capture_output=True, text=True, timeout=stretch(60), env=env)
     report = json.loads(done.stdout)
     rows = {row["what"]: row for row in report["host"]}
     assert done.returncode == 0 and report["server"]["status"] == client.get("/health").json()["status"]
     assert rows["port"]["status"] == "note" and "in use" in rows["data directory"]["detail"]
-    text = subprocess.run([CAY, "doctor", *args], capture_output=True, text=True, timeout=60, env=env)
+    text = subprocess.run([CAY, "doctor", *args], capture_output=True, text=True, timeout=stretch(60), env=env)
     assert text.returncode == 0 and "A server can run here" in text.stdout and "overlayfs" in text.stdout

@@ -127,7 +127,7 @@ def test_command_line_follows_in_place(server, client, box):
     drain.start()
     client.delete("/sandbox/box")
     assert process.wait(stretch(10)) == 0
-    drain.join(10)
+    drain.join(stretch(10))
     os.close(leader)
 
 
