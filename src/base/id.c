@@ -113,13 +113,23 @@ void cay_id_batch(char out[CAY_ID_SIZE])
     cay_id_hex(out + strlen(BATCH_PREFIX), EXEC_CHARS);
 }
 
-void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+static void letters_of(char out[CAY_ID_SIZE], const char *prefix, const unsigned char seed[32])
 {
-    size_t at = strlen(SANDBOX_PREFIX);
-    memcpy(out, SANDBOX_PREFIX, at);
+    size_t at = strlen(prefix);
+    memcpy(out, prefix, at);
     for (size_t i = 0; i < LETTERS; i++)
         out[at++] = letters[seed[i] % (sizeof letters - 1)];
     out[at] = 0;
+}
+
+void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+{
+    letters_of(out, SANDBOX_PREFIX, seed);
+}
+
+void cay_id_snapshot_of(char out[CAY_ID_SIZE], const unsigned char seed[32])
+{
+    letters_of(out, SNAPSHOT_PREFIX, seed);
 }
 
 static void hex_of(char out[CAY_ID_SIZE], const char *prefix, const unsigned char seed[32])

@@ -18,6 +18,7 @@ void cay_id_execution(char out[CAY_ID_SIZE]);
 void cay_id_batch(char out[CAY_ID_SIZE]);
 /* The same forms, made of 32 bytes that look random. */
 void cay_id_sandbox_of(char out[CAY_ID_SIZE], const unsigned char seed[32]);
+void cay_id_snapshot_of(char out[CAY_ID_SIZE], const unsigned char seed[32]);
 void cay_id_execution_of(char out[CAY_ID_SIZE], const unsigned char seed[32]);
 void cay_id_batch_of(char out[CAY_ID_SIZE], const unsigned char seed[32]);
 void cay_id_hex(char *out, unsigned digits); /* digits + NUL */

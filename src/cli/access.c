@@ -292,27 +292,54 @@ static int quota_show(struct cay_cli *cli, struct cay_error *err)
     return 0;
 }
 
-/* NAME=NUMBER…; sizes may have a unit. What is not named has no bound. */
+static int put_named(struct cay_cli *cli, const char *text, struct cay_json_writer *w,
+                     struct cay_error *err)
+{
+    char *name = cay_arena_strdup(&cli->arena, text);
+    char *value = strchr(name, '='), *end = NULL;
+    int64_t bytes;
+    if (!value)
+        return cay_fail(err, CAY_ERR_INVALID, "%s is not NAME=NUMBER", name);
+    *value++ = 0;
+    double number = strtod(value, &end);
+    if (strcmp(value, "none") == 0)
+        cay_jw_null(w, name);
+    else if (cay_str_ends(name, "Bytes") && *end && cay_options_size(value, &bytes))
+        cay_jw_int(w, name, bytes);
+    else if (*value && !*end)
+        cay_jw_real(w, name, number);
+    else
+        return cay_fail(err, CAY_ERR_INVALID, "%s of %s is no number", value, name);
+    return 0;
+}
+
+static bool is_named(const struct cay_strs *args, const char *quota)
+{
+    size_t len = strlen(quota);
+    for (size_t i = 1; i < args->count; i++)
+        if (strncmp(args->at[i], quota, len) == 0 && args->at[i][len] == '=')
+            return true;
+    return false;
+}
+
+/* NAME=NUMBER…; sizes may have a unit, and none is no bound. The others stay as they are. */
 static int quota_set(struct cay_cli *cli, struct cay_error *err)
 {
     CAY_AUTO_BUF struct cay_buf body = {0};
     struct cay_json_writer w = {.buf = &body};
+    const struct cay_strs *args = &cli->args.args;
+    const struct cay_json *root;
+    double limit;
+    int r = call(cli, "GET", "/api/v1/quota", NULL, &root, err);
     cay_jw_object(&w, NULL);
-    for (size_t i = 1; i < cli->args.args.count; i++) {
-        char *name = cay_arena_strdup(&cli->arena, cli->args.args.at[i]);
-        char *value = strchr(name, '='), *end = NULL;
-        int64_t bytes;
-        if (!value)
-            return cay_fail(err, CAY_ERR_INVALID, "%s is not NAME=NUMBER", name);
-        *value++ = 0;
-        double number = strtod(value, &end);
-        if (cay_str_ends(name, "Bytes") && *end && cay_options_size(value, &bytes))
-            cay_jw_int(&w, name, bytes);
-        else if (*value && !*end)
-            cay_jw_real(&w, name, number);
-        else
-            return cay_fail(err, CAY_ERR_INVALID, "%s of %s is no number", value, name);
-    }
+    for (size_t i = 1; i < args->count && r == 0; i++)
+        r = put_named(cli, args->at[i], &w, err);
+    if (r < 0)
+        return r;
+    const struct cay_json *all = cay_json_get(root, "quotas");
+    for (const struct cay_json *v = all ? all->first : NULL; v; v = v->next)
+        if (!is_named(args, v->key) && cay_json_real(cay_json_get(v, "limit"), &limit))
+            cay_jw_real(&w, v->key, limit);
     cay_jw_object_end(&w);
     return change(cli, "PUT", "/api/v1/quota", &body, "accountId", err);
 }
@@ -389,6 +416,6 @@ ACCESS_COMMAND(team, "[ls | create NAME | rm ID... | members ID | set ID ACCOUNT
                where_table, {"ls", 0, 0, team_list}, {"create", 1, 1, team_create},
                {"rm", 1, WORDS_MAX, team_remove}, {"members", 1, 1, team_members},
                {"set", 3, 3, team_set});
-ACCESS_COMMAND(quota, "[show | set NAME=NUMBER...]",
-               "show what may be used and is, or set it, as the operator", where_table,
-               {"show", 0, 0, quota_show}, {"set", 0, WORDS_MAX, quota_set});
+ACCESS_COMMAND(quota, "[show | set NAME=NUMBER|none...]",
+               "show what may be used and is, or set some of it, as the operator", where_table,
+               {"show", 0, 0, quota_show}, {"set", 1, WORDS_MAX, quota_set});

@@ -27,6 +27,7 @@ TEST(events_tell_a_life)
     struct cay_error err = {0};
     struct cay_sandbox sb;
     struct cay_kept kept;
+    struct cay_snapshot_wish wish = {.name = "s"};
     uint64_t at = 0;
     fixture_open(&f);
     fixture_create(&f, "one", false);
@@ -34,7 +35,7 @@ TEST(events_tell_a_life)
     CHECK_EQ("pause", cay_core_pause(f.core, &f.me, "one", &f.a, &sb, &err), 0);
     CHECK_EQ("again", cay_core_pause(f.core, &f.me, "one", &f.a, &sb, &err), 0);
     CHECK_EQ("resume", cay_core_resume(f.core, &f.me, "one", &f.a, &sb, &err), 0);
-    CHECK_EQ("snapshot", cay_core_snapshot(f.core, &f.me, "one", "s", 0, &f.a, &kept, &err), 0);
+    CHECK_EQ("snapshot", cay_core_snapshot(f.core, &f.me, "one", &wish, &f.a, &kept, &err), 0);
     CHECK_STR("only what changed", types(&f, &at), "paused running snapshot");
     CHECK_EQ("stop", cay_core_stop(f.core, &f.me, "one", 0, &f.a, &sb, &err), 0);
     CHECK_EQ("start", cay_core_start(f.core, &f.me, "one", &f.a, &sb, &err), 0);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "core/image.h"
 #include "core/keeper.h"
+#include "core/once.h"
 #include "core/state.h"
 #include "core/validate.h"
 #include "model/limits.h"
@@ -164,10 +165,10 @@ static void undo_snapshot(struct undo *u)
     }
 }
 
-static int check_wish(const char *name, int64_t expires_at_ms, struct cay_error *err)
+static int check_wish(const struct cay_snapshot_wish *wish, struct cay_error *err)
 {
-    int r = cay_validate_title(name, err);
-    if (r == 0 && expires_at_ms != 0 && expires_at_ms <= cay_clock_ms())
+    int r = cay_validate_title(wish->name, err);
+    if (r == 0 && wish->expires_at_ms != 0 && wish->expires_at_ms <= cay_clock_ms())
         r = cay_fail_field(err, "expiresAt", "expiresAt must be in the future");
     return r;
 }
@@ -178,7 +179,7 @@ static int make_snapshot(struct cay_core *core, struct cay_kept *kept, struct ca
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     CAY_CLEANUP(undo_snapshot) struct undo undo = {.id = kept->id};
     struct cay_copied copied;
-    (void)cay_hold_try(&core->holds, kept->id, &hold); /* nobody else knows this id */
+    (void)cay_hold_try(&core->holds, kept->id, &hold); /* nobody else has this id */
     int r = put(core, kept, CAY_SOON, err);
     if (r < 0)
         return r;
@@ -201,27 +202,63 @@ static int make_snapshot(struct cay_core *core, struct cay_kept *kept, struct ca
     return 0;
 }
 
+/* What the same request made before, if it did; else its id is the caller's to make. */
+static int find_first(struct cay_core *core, const struct cay_account *owner,
+                      const char *sandbox_id, const struct cay_once *once, char id[CAY_ID_SIZE],
+                      struct cay_hold *turn, struct cay_arena *a, struct cay_kept *out,
+                      struct cay_error *err)
+{
+    struct cay_kept kept;
+    struct cay_sandbox sb;
+    int r = cay_core_find(core, owner, sandbox_id, a, &sb, err);
+    if (r < 0)
+        return r;
+    cay_once_snapshot(core, sb.account_id, once, id);
+    r = cay_hold_wait(&core->holds, id, turn, err);
+    if (r == 0)
+        r = cay_store_kept_get(core->store, sb.account_id, id, a, &kept, err);
+    if (r == CAY_ERR_NOT_FOUND)
+        return 0;
+    if (r == 0)
+        r = cay_once_same(once, kept.fingerprint, err);
+    if (r < 0)
+        return r;
+    if (!kept.ready)
+        return cay_provider_drop(core->provider, id, err); /* begun, and never finished */
+    kept.replayed = true;
+    *out = kept;
+    return 0;
+}
+
 int cay_core_snapshot(struct cay_core *core, const struct cay_account *owner, const char *id,
-                      const char *name, int64_t expires_at_ms, struct cay_arena *a,
+                      const struct cay_snapshot_wish *wish, struct cay_arena *a,
                       struct cay_kept *out, struct cay_error *err)
 {
     CAY_AUTO_COPY struct cay_core *copies = NULL;
-    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    CAY_AUTO_HOLD struct cay_hold turn = {0}, hold = {0};
     struct cay_sandbox sb;
-    int r = check_wish(name, expires_at_ms, err);
+    struct cay_kept kept = {.kind = CAY_SNAPSHOT};
+    int r = 0;
+    cay_id_snapshot(kept.id);
+    if (wish->once)
+        r = find_first(core, owner, id, wish->once, kept.id, &turn, a, &kept, err);
+    if (kept.replayed)
+        *out = kept;
+    if (r < 0 || kept.replayed)
+        return r;
+    r = check_wish(wish, err);
     if (r == 0)
         r = cay_core_copy_begin(core, &copies, err);
     if (r == 0)
         r = cay_core_share(core, owner, id, a, &hold, &sb, err);
     if (r < 0)
         return r;
-    struct cay_kept kept = {.kind = CAY_SNAPSHOT,
-                            .account_id = sb.account_id,
-                            .name = name,
-                            .image = sb.spec.image,
-                            .created_at_ms = cay_clock_ms(),
-                            .expires_at_ms = expires_at_ms};
-    cay_id_snapshot(kept.id);
+    kept.account_id = sb.account_id;
+    kept.name = wish->name;
+    kept.image = sb.spec.image;
+    kept.created_at_ms = cay_clock_ms();
+    kept.expires_at_ms = wish->expires_at_ms;
+    kept.fingerprint = wish->once ? wish->once->fingerprint : NULL;
     cay_str_copy(kept.sandbox_id, sizeof kept.sandbox_id, sb.id);
     r = make_snapshot(core, &kept, err);
     if (r < 0)

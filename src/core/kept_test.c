@@ -69,8 +69,8 @@ static struct cay_kept snapshot(struct fixture *f, const char *id, int64_t expir
 {
     struct cay_error err = {0};
     struct cay_kept kept = {0};
-    CHECK_EQ("snapshot",
-             cay_core_snapshot(f->core, &f->me, id, "title", expires_at_ms, &f->a, &kept, &err), 0);
+    struct cay_snapshot_wish wish = {.name = "title", .expires_at_ms = expires_at_ms};
+    CHECK_EQ("snapshot", cay_core_snapshot(f->core, &f->me, id, &wish, &f->a, &kept, &err), 0);
     return kept;
 }
 
@@ -228,7 +228,8 @@ static void snapshot_walk(bool in_store, const char *what)
             cay_store_fake_fail_at(f.store, n);
         else
             cay_provider_fake_fail_at(f.provider, n);
-        int r = cay_core_snapshot(f.core, &f.me, "box", NULL, 0, &f.a, &kept, &err);
+        int r = cay_core_snapshot(f.core, &f.me, "box", &(struct cay_snapshot_wish){0}, &f.a, &kept,
+                                  &err);
         cay_store_fake_fail_at(f.store, 0);
         cay_provider_fake_fail_at(f.provider, 0);
         if (r == 0) {
@@ -318,8 +319,9 @@ TEST(snapshot_goes_when_it_is_due)
     fixture_open(&f);
     fixture_create(&f, "box", false);
     int64_t end_ms = cay_clock_ms() + 60000;
+    struct cay_snapshot_wish past = {.expires_at_ms = 1};
     struct cay_kept due = snapshot(&f, "box", end_ms), stays = snapshot(&f, "box", 0);
-    CHECK_EQ("in the past", cay_core_snapshot(f.core, &f.me, "box", NULL, 1, &f.a, &got, &err),
+    CHECK_EQ("in the past", cay_core_snapshot(f.core, &f.me, "box", &past, &f.a, &got, &err),
              CAY_ERR_INVALID);
     CHECK_STR("by name", err.field, "expiresAt");
     cay_core_expire_kept(f.core, end_ms - 1);

@@ -34,6 +34,14 @@ void cay_once_sandbox(const struct cay_core *core, const char *account_id,
     cay_id_sandbox_of(id, sum);
 }
 
+void cay_once_snapshot(const struct cay_core *core, const char *account_id,
+                       const struct cay_once *once, char id[CAY_ID_SIZE])
+{
+    uint8_t sum[32];
+    derive(core, "snapshot", account_id, once->key, sum);
+    cay_id_snapshot_of(id, sum);
+}
+
 void cay_once_batch(const struct cay_core *core, const char *account_id,
                     const struct cay_once *once, char id[CAY_ID_SIZE])
 {

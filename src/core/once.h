@@ -10,9 +10,11 @@
 
 /* Reads the secret, or makes it at the first start. Without, all keys mean the same everywhere. */
 int cay_once_open(struct cay_core *core, int data_fd, struct cay_error *err);
-/* The id that a sandbox or a batch gets by this key, and an execution in a sandbox. */
+/* The id that a sandbox, a snapshot or a batch gets by this key, and an execution in a sandbox. */
 void cay_once_sandbox(const struct cay_core *core, const char *account_id,
                       const struct cay_once *once, char id[CAY_ID_SIZE]);
+void cay_once_snapshot(const struct cay_core *core, const char *account_id,
+                       const struct cay_once *once, char id[CAY_ID_SIZE]);
 void cay_once_batch(const struct cay_core *core, const char *account_id,
                     const struct cay_once *once, char id[CAY_ID_SIZE]);
 void cay_once_execution(const struct cay_core *core, const char *sandbox_id,

@@ -121,6 +121,55 @@ TEST(once_an_execution_is_found_again)
     fixture_close(&f);
 }
 
+static int snapshot(struct fixture *f, const char *id, const struct cay_once *once,
+                    int64_t expires_at_ms, struct cay_kept *out, struct cay_error *err)
+{
+    struct cay_snapshot_wish wish = {.expires_at_ms = expires_at_ms, .once = once};
+    return cay_core_snapshot(f->core, &f->me, id, &wish, &f->a, out, err);
+}
+
+TEST(once_a_snapshot_is_found_again)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb;
+    struct cay_kept one, again;
+    fixture_open(&f);
+    CHECK_EQ("create", create(&f, NULL, &f.a, &sb, &err), 0);
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK("fails", snapshot(&f, sb.id, &first, 0, &one, &err) < 0);
+    cay_provider_fake_fail_at(f.provider, 0);
+    CHECK_EQ("then does not", snapshot(&f, sb.id, &first, 0, &one, &err), 0);
+    CHECK("is new", !one.replayed);
+    CHECK_EQ("again, too late for the first time", snapshot(&f, sb.id, &first, 1, &again, &err), 0);
+    CHECK_STR("is the first one", again.id, one.id);
+    CHECK("and says so", again.replayed);
+    CHECK_EQ("another body", snapshot(&f, sb.id, &other, 0, &again, &err), CAY_ERR_UNPROCESSABLE);
+    CHECK_EQ("another key", snapshot(&f, sb.id, &second, 0, &again, &err), 0);
+    CHECK("is another snapshot", strcmp(again.id, one.id) != 0);
+    CHECK_EQ("deleted",
+             cay_core_delete(f.core, &f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
+    CHECK_EQ("also then", snapshot(&f, sb.id, &first, 0, &again, &err), 0);
+    CHECK_STR("it is the first one", again.id, one.id);
+    fixture_close(&f);
+}
+
+TEST(once_an_unfinished_snapshot_is_made_anew)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb;
+    struct cay_kept one;
+    fixture_open(&f);
+    CHECK_EQ("create", create(&f, NULL, &f.a, &sb, &err), 0);
+    CHECK_EQ("snapshot", snapshot(&f, sb.id, &first, 0, &one, &err), 0);
+    one.ready = false; /* as a crash would leave it */
+    CHECK_EQ("put", cay_store_kept_put(f.store, &one, CAY_NOW, &err), 0);
+    CHECK_EQ("again", snapshot(&f, sb.id, &first, 0, &one, &err), 0);
+    CHECK("is new, and ready", one.ready && !one.replayed);
+    fixture_close(&f);
+}
+
 TEST(once_the_secret_stays)
 {
     struct cay_core core = {0}, later = {0};

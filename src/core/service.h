@@ -170,9 +170,10 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
                   struct cay_sandbox_list *out, struct cay_error *err);
 
 /* Snapshots and volumes. CAY_ERR_NOT_FOUND is "SNAPSHOT_NOT_FOUND" or "VOLUME_NOT_FOUND"; a volume
- * that a sandbox has is CAY_ERR_CONFLICT, "VOLUME_IN_USE". expires_at_ms 0: never. */
+ * that a sandbox has is CAY_ERR_CONFLICT, "VOLUME_IN_USE". With wish.once whoever asks again finds
+ * the first one, replayed, while that is kept. */
 int cay_core_snapshot(struct cay_core *core, const struct cay_account *owner, const char *id,
-                      const char *name, int64_t expires_at_ms, struct cay_arena *a,
+                      const struct cay_snapshot_wish *wish, struct cay_arena *a,
                       struct cay_kept *out, struct cay_error *err);
 int cay_core_kept(struct cay_core *core, const struct cay_account *owner, enum cay_kept_kind kind,
                   const char *id, struct cay_arena *a, struct cay_kept *out, struct cay_error *err);

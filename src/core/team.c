@@ -48,8 +48,10 @@ int cay_core_as_team(struct cay_core *core, const struct cay_account *owner, con
     if (team_id && !is_mark) {
         int r = cay_id_is_team(team_id) ? cay_store_holder_get(core->store, team_id, &a, &team, err)
                                         : CAY_ERR_NOT_FOUND;
-        if (r == CAY_ERR_NOT_FOUND)
-            return cay_fail_as(err, r, "TEAM_NOT_FOUND", "team not found");
+        if (r == CAY_ERR_NOT_FOUND) {
+            (void)cay_fail_as(err, r, "TEAM_NOT_FOUND", "team not found");
+            cay_str_copy(err->field, sizeof err->field, "teamId");
+        }
         if (r == 0)
             r = check_role(core, owner, team_id, need, err);
         if (r < 0)

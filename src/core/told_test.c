@@ -75,7 +75,8 @@ static int copy(struct fixture *f, const struct cay_sandbox *box, struct cay_err
 static int snapshot(struct fixture *f, const struct cay_sandbox *box, struct cay_error *err)
 {
     struct cay_kept kept;
-    return cay_core_snapshot(f->core, &f->me, box->id, "s", 0, &f->a, &kept, err);
+    struct cay_snapshot_wish wish = {.name = "s"};
+    return cay_core_snapshot(f->core, &f->me, box->id, &wish, &f->a, &kept, err);
 }
 
 static int pause_it(struct fixture *f, const struct cay_sandbox *box, struct cay_error *err)

@@ -32,11 +32,13 @@ int cay_audit_add(struct cay_audit *audit, const struct cay_audit_entry *e, stru
 
 #define CAY_AUDIT_CURSOR 40
 
-/* Values are of [A-Za-z0-9._-]; anything else finds nothing. */
+/* Values are of [A-Za-z0-9._:-]; anything else finds nothing. */
 struct cay_audit_filter {
     const char *account_id; /* never NULL */
-    const char *sandbox;    /* or NULL */
-    const char *action;     /* or NULL; "sandbox.files" finds "sandbox.files.read" too */
+    const char *sandbox;    /* or NULL, as all below */
+    const char *key, *peer; /* as entries have them */
+    const char *result;     /* "ok", "refused", "failed" */
+    const char *action;     /* "sandbox.files" finds "sandbox.files.read" too */
     int64_t from_ms, to_ms; /* from included, to not; 0: no bound */
     const char *cursor;     /* where the page before ended; or NULL */
     size_t limit;

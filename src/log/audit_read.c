@@ -18,12 +18,14 @@
 #define WINDOW (64 * 1024)
 #define TIME_AT (sizeof "{\"time\":\"" - 1)
 #define NEEDLE 160
-#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+#define NEEDLES 5
+#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-"
 
 struct scan {
     const struct cay_audit_filter *filter;
-    char account[NEEDLE], sandbox[NEEDLE], action[NEEDLE], actions[NEEDLE]; /* or empty */
-    char from[CAY_ISO_SIZE], to[CAY_ISO_SIZE];                              /* or empty */
+    char needles[NEEDLES][NEEDLE];             /* all of them, or empty */
+    char action[NEEDLE], actions[NEEDLE];      /* one of both, or empty */
+    char from[CAY_ISO_SIZE], to[CAY_ISO_SIZE]; /* or empty */
     struct cay_arena *a;
     struct cay_audit_page *out;
     size_t budget; /* bytes that may still be looked at */
@@ -77,8 +79,10 @@ static bool fits(const struct scan *s, const char *line, size_t len)
     if ((s->from[0] && strncmp(time, s->from, CAY_ISO_SIZE - 1) < 0) ||
         (s->to[0] && strncmp(time, s->to, CAY_ISO_SIZE - 1) >= 0))
         return false;
-    return holds(line, len, s->account) && (!s->sandbox[0] || holds(line, len, s->sandbox)) &&
-           (!s->action[0] || holds(line, len, s->action) || holds(line, len, s->actions));
+    for (size_t i = 0; i < NEEDLES; i++)
+        if (!holds(line, len, s->needles[i]))
+            return false;
+    return holds(line, len, s->action) || holds(line, len, s->actions);
 }
 
 static bool is_full(const struct scan *s)
@@ -178,10 +182,16 @@ int cay_audit_read(struct cay_audit *audit, const struct cay_audit_filter *filte
         (void)cay_clock_iso(filter->from_ms, s.from);
     if (filter->to_ms > 0)
         (void)cay_clock_iso(filter->to_ms, s.to);
-    if (make_needle(s.account, "account", filter->account_id, "\"") &&
-        make_needle(s.sandbox, "sandbox", filter->sandbox, "\"") &&
-        make_needle(s.action, "action", filter->action, "\"") &&
-        make_needle(s.actions, "action", filter->action, ".")) {
+    const char *const wanted[NEEDLES][2] = {{"account", filter->account_id},
+                                            {"sandbox", filter->sandbox},
+                                            {"key", filter->key},
+                                            {"peer", filter->peer},
+                                            {"result", filter->result}};
+    bool can = make_needle(s.action, "action", filter->action, "\"") &&
+               make_needle(s.actions, "action", filter->action, ".");
+    for (size_t i = 0; i < NEEDLES; i++)
+        can = make_needle(s.needles[i], wanted[i][0], wanted[i][1], "\"") && can;
+    if (can) {
         s.window = cay_arena_alloc(a, WINDOW);
         cay_audit_days(cay_audit_dir(audit), a, &days);
         scan_days(&s, cay_audit_dir(audit), &days, from_day, from);

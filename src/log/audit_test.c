@@ -20,6 +20,7 @@ static void add(struct cay_audit *audit, const char *account, const char *action
 {
     struct cay_error err = {0};
     struct cay_audit_entry e = {.account_id = account,
+                                .key_id = "ky-1",
                                 .peer = "127.0.0.1",
                                 .action = action,
                                 .sandbox = sandbox,
@@ -68,6 +69,11 @@ TEST(audit_finds_by_every_filter)
         {"an action", {.account_id = "local", .action = "sandbox.create", .limit = 10}, 1},
         {"actions below", {.account_id = "local", .action = "sandbox.files", .limit = 10}, 1},
         {"all below", {.account_id = "local", .action = "sandbox", .limit = 10}, 3},
+        {"what was refused", {.account_id = "local", .result = "refused", .limit = 10}, 1},
+        {"by a key", {.account_id = "local", .key = "ky-1", .limit = 10}, 3},
+        {"by another", {.account_id = "local", .key = "ky-2", .limit = 10}, 0},
+        {"from an address", {.account_id = "local", .peer = "127.0.0.1", .limit = 10}, 3},
+        {"from another", {.account_id = "local", .peer = "::1", .limit = 10}, 0},
         {"a trick", {.account_id = "local", .action = "x\" or \"", .limit = 10}, 0},
         {"since later", {.account_id = "local", .from_ms = later, .limit = 10}, 0},
         {"until later", {.account_id = "local", .to_ms = later, .limit = 10}, 3},

@@ -4,6 +4,7 @@
  * was read into. */
 #pragma once
 #include "base/id.h"
+#include "model/once.h"
 #include "model/sandbox.h"
 
 enum cay_kept_kind {
@@ -25,5 +26,14 @@ struct cay_kept {
     uint64_t size_bytes; /* 0: cannot be told */
     int64_t copied_in_ms;
     int64_t created_at_ms, updated_at_ms;
-    int64_t expires_at_ms; /* 0: never */
+    int64_t expires_at_ms;   /* 0: never */
+    const char *fingerprint; /* of the request that may be repeated; or NULL */
+    bool replayed;           /* that request came before; never kept */
+};
+
+/* What a snapshot is asked for with. */
+struct cay_snapshot_wish {
+    const char *name;            /* or NULL */
+    int64_t expires_at_ms;       /* 0: never */
+    const struct cay_once *once; /* or NULL */
 };

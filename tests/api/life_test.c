@@ -159,6 +159,7 @@ TEST(v1_counts_resources)
     } asks[] = {
         {"a core brings 2048 MB", "{\"resources\":{\"vcpus\":0.5}}", "\"memoryGB\":1,", 201},
         {"by its other name", "{\"cpuCores\":0.5}", "\"memoryGB\":1,", 201},
+        {"as it was said", "{\"memoryGB\":0.3}", "\"memoryGB\":0.3,", 201},
         {"as far as there is any", "{\"cpuCores\":64}", "\"cpuCores\":64,", 201},
         {"cores alone", "{\"resources\":{\"vcpus\":0.25}}", "\"cpuCores\":0.25,", 201},
         {"unless memory is named", "{\"resources\":{\"vcpus\":2},\"memoryGB\":0.25}",

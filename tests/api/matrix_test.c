@@ -254,6 +254,7 @@ static void make_things(struct world *w)
     struct cay_execution ex = {0};
     struct cay_exec_spec spec = {0};
     struct cay_sandbox gone = {0};
+    struct cay_snapshot_wish wish = {0};
     CHECK_EQ("team", cay_core_team_create(core, &w->owner, "crew", a, &team, &err), 0);
     cay_str_copy(w->team, sizeof w->team, team.id);
     CHECK_EQ("viewer",
@@ -266,7 +267,7 @@ static void make_things(struct world *w)
     cay_strs_push(a, &spec.argv, "true");
     CHECK_EQ("exec", cay_core_exec(core, &w->owner, one.id, &spec, a, &ex, NULL, &err), 0);
     cay_str_copy(w->exec, sizeof w->exec, ex.id);
-    CHECK_EQ("snapshot", cay_core_snapshot(core, &w->owner, one.id, NULL, 0, a, &kept, &err), 0);
+    CHECK_EQ("snapshot", cay_core_snapshot(core, &w->owner, one.id, &wish, a, &kept, &err), 0);
     cay_str_copy(w->snapshot, sizeof w->snapshot, kept.id);
     CHECK_EQ("volume",
              cay_core_delete(core, &w->owner, three.id, CAY_WORKSPACE_KEPT, a, &gone, &err), 0);

@@ -219,6 +219,7 @@ TEST(v1_creates_shows_lists_and_deletes)
     const char *one = ask(&api, "GET /api/v1/sandbox/my-sandbox", NULL, NULL);
     CHECK_EQ("by its name", status_of(one), 200);
     CHECK("use", strstr(one, "\"usage\":{\"cpu\"") != NULL);
+    CHECK("no end", strstr(one, "\"terminationReason\":null,\"termination\":null,") != NULL);
     CHECK("the start command ended", strstr(one, "\"startCommandExit\":{\"exitCode\":0") != NULL);
 
     static const struct {

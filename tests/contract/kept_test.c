@@ -53,6 +53,7 @@ static void comes_back(struct cay_store *s, const char *store)
     full.method = "copy";
     full.size_bytes = 1ULL << 40;
     full.copied_in_ms = 12;
+    full.fingerprint = "ff";
     full.updated_at_ms++;
     full.expires_at_ms = 1794736080999;
     cay_id_sandbox(full.sandbox_id);
@@ -68,6 +69,7 @@ static void comes_back(struct cay_store *s, const char *store)
     CHECK_STR(store, got.method, full.method);
     CHECK_EQ(store, got.size_bytes, full.size_bytes);
     CHECK_EQ(store, got.copied_in_ms, full.copied_in_ms);
+    CHECK_STR(store, got.fingerprint, full.fingerprint);
     CHECK_EQ(store, got.created_at_ms, full.created_at_ms);
     CHECK_EQ(store, got.updated_at_ms, full.updated_at_ms);
     CHECK_EQ(store, got.expires_at_ms, full.expires_at_ms);

@@ -130,6 +130,8 @@ def test_team(house):
     assert bob.sh(box["id"], "echo hi") == "hi\n"
     assert bob.delete(f"/sandbox/{box['id']}").status == 200
     assert ann.delete(f"/teams/{team}").status == 200
+    answer = ann.post("/sandbox", {"teamId": team})
+    assert (answer.status, answer.error["details"]) == (404, {"field": "teamId"}), answer
 
 
 def test_quota_holds_under_a_rush(house):
@@ -232,6 +234,8 @@ def test_quota_of_commands(house):
         assert client.get(f"/sandbox/busy/exec/{first}/output", follow="true").status == 200  # until it ended
         assert client.sh("busy", "echo one") == "one\n"
         said(house, "quota", "set", "--account", "ann", "logBytes=1")
+        assert client.get("/quota").json()["quotas"]["executions"]["limit"] == 2, "what is not named stays"
         assert refused()["quota"] == "logBytes"
     finally:
-        said(house, "quota", "set", "--account", "ann")
+        said(house, "quota", "set", "--account", "ann", "executions=none", "logBytes=none")
+    assert [q for q in client.get("/quota").json()["quotas"].values() if q["limit"] is not None] == []

@@ -78,6 +78,8 @@ def test_what_was_refused(client):
     client.post("/sandbox", {"name": "BAD NAME"})
     [gone] = wait_for(client, 1, sandbox="nobody")
     assert gone["status"] == 404 and gone["result"] == "refused"
+    assert gone in entries(client, result="refused", peer="127.0.0.1") and gone not in entries(client, result="ok")
+    assert client.get("/audit", result="bad").error["details"]["field"] == "result"
     assert entries(client, action="sandbox.create")[0]["status"] == 400
 
 

@@ -87,6 +87,17 @@ def test_many_forks_at_once_are_made_once(server, client, box):
     assert client.get("/sandbox").json()["total"] == 3
 
 
+def test_a_snapshot_is_made_once(server, client, box):
+    path, body = "/sandbox/box/snapshot", {"name": "before"}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: post(server.client(), path, "k1", body), range(4)))
+    assert {a.status for a in answers} == {201} and len({a.body for a in answers}) == 1
+    assert sum("Idempotent-Replayed" not in a.headers for a in answers) == 1
+    assert client.get("/snapshots").json()["total"] == 1
+    assert post(client, path, "k1", {"name": "after"}).error["code"] == "IDEMPOTENCY_KEY_REUSED"
+    assert post(client, path, "k2", body).json()["id"] != answers[0].json()["id"]
+
+
 def test_a_command_runs_once(client, box):
     body = {"command": "echo ran >> /tmp/runs; cat /tmp/runs"}
     path = "/sandbox/box/exec"

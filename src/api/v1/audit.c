@@ -6,13 +6,18 @@
 #include <string.h>
 
 struct audit_query {
-    const char *sandbox, *action, *from, *to, *cursor;
+    const char *sandbox, *action, *key, *peer, *result, *from, *to, *cursor;
     int64_t limit;
 };
+
+static const char *const results[] = {"ok", "refused", "failed", NULL};
 
 static const struct cay_field fields[] = {
     CAY_FIELD_STR(struct audit_query, sandbox, "sandbox", .max_len = 63),
     CAY_FIELD_STR(struct audit_query, action, "action", .max_len = 100),
+    CAY_FIELD_STR(struct audit_query, key, "key", .max_len = 63),
+    CAY_FIELD_STR(struct audit_query, peer, "peer", .max_len = 63),
+    CAY_FIELD_STR(struct audit_query, result, "result", .choices = results),
     CAY_FIELD_STR(struct audit_query, from, "from", .max_len = 24),
     CAY_FIELD_STR(struct audit_query, to, "to", .max_len = 24),
     CAY_FIELD_STR(struct audit_query, cursor, "cursor", .max_len = CAY_AUDIT_CURSOR),
@@ -56,6 +61,9 @@ static int get_audit(struct cay_req *req, struct cay_resp *resp, struct cay_erro
         cay_core_get(req->core, req->owner, filter.sandbox, req->arena, &sb, &ignored) == 0)
         filter.sandbox = sb.id;
     filter.action = q.action;
+    filter.key = q.key;
+    filter.peer = q.peer;
+    filter.result = q.result;
     filter.cursor = q.cursor;
     filter.limit = (size_t)q.limit;
     r = cay_core_records(req->core, &filter, req->arena, &page, err);

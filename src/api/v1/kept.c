@@ -91,16 +91,21 @@ int cay_v1_moment(struct cay_arena *a, const char *text, const char *field, int6
 static int snapshot(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     struct snapshot_body body = {0};
+    struct cay_snapshot_wish wish = {0};
     struct cay_kept kept;
-    int64_t expires_at_ms = 0;
     int r = cay_req_decode(req, snapshot_fields, &body, err);
     if (r == 0 && body.expires_at)
-        r = cay_v1_moment(req->arena, body.expires_at, "expiresAt", &expires_at_ms, err);
+        r = cay_v1_moment(req->arena, body.expires_at, "expiresAt", &wish.expires_at_ms, err);
     if (r == 0)
-        r = cay_core_snapshot(req->core, req->owner, cay_req_param(req, "id"), body.name,
-                              expires_at_ms, req->arena, &kept, err);
+        r = cay_api_once(req, NULL, &wish.once, err);
+    wish.name = body.name;
+    if (r == 0)
+        r = cay_core_snapshot(req->core, req->owner, cay_req_param(req, "id"), &wish, req->arena,
+                              &kept, err);
     if (r < 0)
         return r;
+    if (kept.replayed)
+        cay_resp_header(resp, "Idempotent-Replayed", "true");
     cay_resp_header(resp, "Location",
                     cay_arena_printf(req->arena, "/api/v1/snapshots/%s", kept.id));
     shape(cay_resp_json(resp, 201), NULL, &kept);
@@ -192,7 +197,7 @@ const struct cay_route cay_v1_kept_routes[] = {
              .headers = "Idempotency-Key", .send = "{'name': 'copy'}")},
     {"POST", "/api/v1/sandbox/{id}/snapshot", CAY_SCOPE_WRITE, snapshot, CAY_BODY_AUTO,
      CAY_DOC("Keep its files as they are now", "201 Snapshot", .body = snapshot_fields,
-             .send = "{'name': 'before-tests'}")},
+             .headers = "Idempotency-Key", .send = "{'name': 'before-tests'}")},
     {"GET", "/api/v1/snapshots", CAY_SCOPE_READ, list_snapshot, CAY_BODY_AUTO,
      CAY_DOC("Snapshots, newest first", "SnapshotPage", .query = list_fields, .ask = "perPage=10")},
     {"GET", "/api/v1/snapshots/{id}", CAY_SCOPE_READ, get_snapshot, CAY_BODY_AUTO,

@@ -47,7 +47,7 @@ static const struct cay_schema schemas[] = {
      "stoppedAt time|null, expiresAt time|null, terminatedAt time|null, createdInMs integer, "
      "uptimeMs integer, terminationReason string|null, errorType string|null, errorMessage "
      "string|null, "
-     "exitCode integer|null, termination? Termination, usage? Usage, "
+     "exitCode integer|null, termination Termination|null, usage? Usage, "
      "startExecutionId? string, startCommandExit? StartExit|null, links {string}"},
     {"SandboxPage", "sandboxes [Sandbox]" PAGE},
     {"SandboxList", "sandboxes [Sandbox]"},

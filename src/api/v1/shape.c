@@ -94,6 +94,12 @@ static void shape_ready(struct cay_json_writer *w, const struct cay_spec *spec)
     cay_jw_object_end(w);
 }
 
+/* To a byte, so that 0.3 comes back as it was said. */
+static double gib(uint64_t bytes)
+{
+    return (double)(int64_t)((double)bytes / GIB * 1e9 + 0.5) / 1e9;
+}
+
 static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
                        const struct cay_spec *spec)
 {
@@ -104,7 +110,7 @@ static void shape_spec(struct cay_json_writer *w, struct cay_core *core,
     cay_jw_str(w, "provider", cay_core_provider(core));
     shape_start(w, spec);
     cay_jw_real(w, "cpuCores", spec->cpu_milli / 1000.0);
-    cay_jw_real(w, "memoryGB", (double)spec->memory_bytes / GIB);
+    cay_jw_real(w, "memoryGB", gib(spec->memory_bytes));
     cay_jw_real(w, "diskSizeGB", (double)spec->disk_bytes / GB);
     cay_jw_str(w, "diskMountPath", spec->workdir ? spec->workdir : CAY_DEFAULT_WORKDIR);
     cay_jw_str(w, "diskEnforcedBy", disk_enforced_by(cay_core_disk(core)));
@@ -302,10 +308,12 @@ void cay_v1_shape_sandbox(struct cay_json_writer *w, const char *key, struct cay
     cay_jw_time(w, "terminatedAt", sb->deleted_at_ms);
     cay_jw_int(w, "createdInMs", sb->created_in_ms);
     cay_jw_int(w, "uptimeMs", uptime > 0 ? uptime : 0);
-    if (ended && sb->has_death)
+    if (ended && sb->has_death) {
         shape_death(w, &sb->death);
-    else
+    } else {
         cay_jw_null(w, "terminationReason");
+        cay_jw_null(w, "termination");
+    }
     cay_v1_shape_failure(w, "errorType", "errorMessage", sb);
     if (ended && sb->has_death && sb->death.has_exit)
         cay_jw_int(w, "exitCode", sb->death.exit_code);

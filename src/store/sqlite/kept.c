@@ -39,6 +39,7 @@ static void write_meta(const struct cay_kept *kept, struct cay_buf *out)
     cay_jw_str(&w, "method", kept->method);
     cay_jw_int(&w, "size_bytes", (int64_t)kept->size_bytes);
     cay_jw_int(&w, "copied_in_ms", kept->copied_in_ms);
+    cay_jw_str(&w, "fingerprint", kept->fingerprint);
     cay_jw_object_end(&w);
 }
 
@@ -120,6 +121,7 @@ static int read_row(sqlite3_stmt *s, struct cay_arena *scratch, struct cay_arena
         .method = cay_arena_strdup(a, cay_json_get_str(meta, "method", NULL)),
         .size_bytes = (uint64_t)cay_json_get_int(meta, "size_bytes", 0),
         .copied_in_ms = cay_json_get_int(meta, "copied_in_ms", 0),
+        .fingerprint = cay_arena_strdup(a, cay_json_get_str(meta, "fingerprint", NULL)),
         .created_at_ms = sqlite3_column_int64(s, 6),
         .updated_at_ms = sqlite3_column_int64(s, 7),
         .expires_at_ms = sqlite3_column_int64(s, 8),
