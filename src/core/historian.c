@@ -75,16 +75,21 @@ static int hold(struct cay_core *core, const char *sandbox_id, struct cay_hold *
     return cay_hold_wait(&core->holds, key, out, err);
 }
 
-int cay_history_turn_begin(struct cay_core *core, const char *sandbox_id, bool make,
-                           struct cay_history_turn *t, struct cay_error *err)
+/* Of a history that is held. */
+static int open_turn(struct cay_core *core, const char *sandbox_id, bool make,
+                     struct cay_history_turn *t, struct cay_error *err)
 {
-    int r = hold(core, sandbox_id, &t->hold, err);
-    if (r < 0)
-        return r;
     t->core = core;
     cay_str_copy(t->id, sizeof t->id, sandbox_id);
     t->h = take_open(&core->historian, sandbox_id);
     return t->h ? 0 : cay_history_open(core->historian.dir_fd, sandbox_id, make, &t->h, err);
+}
+
+int cay_history_turn_begin(struct cay_core *core, const char *sandbox_id, bool make,
+                           struct cay_history_turn *t, struct cay_error *err)
+{
+    int r = hold(core, sandbox_id, &t->hold, err);
+    return r < 0 ? r : open_turn(core, sandbox_id, make, t, err);
 }
 
 void cay_history_turn_end(struct cay_history_turn *t)
@@ -271,6 +276,15 @@ static struct cay_tracked *next_one(const struct cay_historian *all)
     return NULL;
 }
 
+/* Whoever deletes it forgets the history after the row, and waits for us: so one that is there now
+ * is not begun anew behind him. */
+static int find_alive(struct cay_core *core, struct cay_tracked *t, struct cay_sandbox *out,
+                      struct cay_error *err)
+{
+    int r = cay_store_get(core->store, t->account_id, t->wait.sandbox_id, &t->arena, out, err);
+    return r == 0 && out->deleted_at_ms ? cay_fail(err, CAY_ERR_NOT_FOUND, "it is gone") : r;
+}
+
 static int make_version(struct cay_core *core, struct cay_tracked *t, struct cay_error *err)
 {
     CAY_AUTO_HISTORY_TURN struct cay_history_turn turn = {0};
@@ -280,11 +294,11 @@ static int make_version(struct cay_core *core, struct cay_tracked *t, struct cay
     struct cay_error ignored; /* that there is none is well */
     char id[CAY_COMMIT_SIZE];
     bool made;
-    int r = cay_history_turn_begin(core, t->wait.sandbox_id, true, &turn, err);
+    int r = hold(core, t->wait.sandbox_id, &turn.hold, err);
     if (r == 0)
-        r = cay_store_get(core->store, t->account_id, t->wait.sandbox_id, &t->arena, &sb, err);
-    if (r == 0 && sb.deleted_at_ms)
-        r = cay_fail(err, CAY_ERR_NOT_FOUND, "it is gone");
+        r = find_alive(core, t, &sb, err);
+    if (r == 0)
+        r = open_turn(core, t->wait.sandbox_id, true, &turn, err);
     if (r == 0 && t->left && cay_history_has(turn.h, t->wait.exec_id, "", &ignored) == 0)
         return 0; /* the last thing that the server before did */
     return r < 0 ? r : cay_history_commit_now(&turn, &sb, &note, &made, id, err);

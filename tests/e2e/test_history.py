@@ -268,6 +268,18 @@ def test_it_goes_with_its_sandbox(client, kept, server):
     assert not os.path.exists(path)
 
 
+def test_it_goes_with_a_sandbox_that_runs(client, server):
+    """The version that such an execution is due is not begun anew behind the delete."""
+    top = Path(server.data, "history")
+    for i in range(10):
+        client.create("kept", track="workspace", **SMALL)
+        for _ in range(5):
+            client.detach("kept", "echo 1 > a; while :; do sleep 1; done")
+        assert client.delete("/sandbox/kept").status == 200
+    until(lambda: (top / "due").read_text() == "", "no version is due")
+    assert list(top.glob("sb-*")) == []
+
+
 def test_a_volume_and_a_snapshot_begin_with_what_they_have(client, kept):
     client.exec("kept", "true", files={"a": "1"})
     snapshot = client.post("/sandbox/kept/snapshot", {"name": "s"}).json()["id"]
@@ -411,16 +423,18 @@ def test_large_versions_come_in_pieces(client):
 
 
 @pytest.mark.limit(240)
-def test_many_files(client, server):
-    box = client.create("kept", track="workspace", memoryGB=0.5, diskSizeGB=2)
+def test_many_files(server):
+    client = server.client(timeout=240)
+    kept = client.create("kept", track="workspace", memoryGB=0.5, diskSizeGB=2)
     made = client.exec("kept", "for d in $(seq 100); do mkdir d$d; (cd d$d; seq $((d * 1000 + 1)) $((d * 1000 + 1000)) | split -l 1 -a 3 - f); done", timeoutMs=200000)
     assert made["exitCode"] == 0, made
     one = client.exec("kept", "echo changed > d7/faab")["id"]
     versions = history(client)
     assert versions[0]["id"] == one and versions[0]["files"] == ["d7/faab"]
-    where = Path(server.data, "history", box["id"])
-    subprocess.run(["git", "-c", "safe.directory=*", "--git-dir", where, "fsck", "--strict"], check=True, timeout=stretch(60))
+    where = Path(server.data, "history", kept["id"])
+    subprocess.run(["git", "-c", "safe.directory=*", "--git-dir", where, "fsck", "--strict"], check=True, timeout=stretch(240))
     assert len(list((where / "objects/pack").glob("*.pack"))) in (1, 2), "few packs, not an object each"
     assert versions[1]["fileCount"] == 100000 and len(versions[1]["files"]) == 1000
     rollback(client, versions[1]["commitId"])
     assert client.sh("kept", "cat d7/faab") == "7002\n"
+    client.close()
