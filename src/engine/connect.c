@@ -87,7 +87,7 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
     char packed[CAY_MESSAGE_MAX - sizeof(struct cay_engine_reply)];
     int r = read_image(d, box->record.entry.id, &a, &image, &err);
     if (r == 0)
-        cay_image_name_trust(&a, &d->engine.trust, &image);
+        cay_trust_name(&a, &d->engine.trust, &image.env);
     if (r == 0)
         r = cay_connect_pid1(d, box->record.entry.id, &s.fds[0], &err);
     s.count = r == 0;

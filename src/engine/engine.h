@@ -7,7 +7,7 @@
 #include "engine/cgroup.h"
 #include "engine/disk.h"
 #include "engine/seccomp.h"
-#include "engine/trust.h"
+#include "image/trust.h"
 #include "model/config.h"
 
 struct cay_engine {

@@ -5,8 +5,9 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "engine/dispatcher.h"
-#include "engine/trust.h"
+#include "image/fit.h"
 #include "image/text.h"
+#include "image/trust.h"
 #include "model/limits.h"
 #include "model/network.h"
 #include <errno.h>
@@ -16,13 +17,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BUNDLE "etc/ssl/certs/ca-certificates.crt"
-/* Node begins 30 ms later when it has to read a whole bundle: it gets what others lack. */
-#define EXTRA "etc/ssl/certs/cay-extra.crt"
 #define FIT_VERSION "3"     /* raised when what a fitting layer holds changes */
 #define LAYER_PATH 14       /* of each in the list that the mount takes */
 #define MAX_LAYERS_LEN 3800 /* the list and the other options are one page */
-#define USER_ID 1000
 
 static bool is_layer_id(const char *s)
 {
@@ -148,84 +145,28 @@ static const char *read_from_layers(int images_fd, const struct cay_image *image
     return "";
 }
 
-static int write_text(int dir, const char *path, const char *text, const char *more,
-                      struct cay_error *err)
+/* Nothing is there yet, so nothing is followed. */
+static int put(void *arg, const struct cay_fit_file *file, struct cay_error *err)
 {
-    CAY_AUTO_BUF struct cay_buf b = {0};
-    cay_buf_adds(&b, text);
-    if (b.len && b.data[b.len - 1] != '\n' && *more)
-        cay_buf_addc(&b, '\n');
-    cay_buf_adds(&b, more);
-    return cay_path_replace(dir, path, b.data ? b.data : "", b.len, 0644, err);
-}
-
-static const struct {
-    const char *path;
-    mode_t mode;
-    uid_t owner;
-} fit_dirs[] = {
-    {"dev", 0755, 0},
-    {"etc", 0755, 0},
-    {"etc/ssl", 0755, 0},
-    {"etc/ssl/certs", 0755, 0},
-    {"home", 0755, 0},
-    {"home/user", 0755, USER_ID},
-    {"proc", 0555, 0},
-    {"run", 0755, 0},
-    {"sys", 0555, 0},
-    {"tmp", 01777, 0},
-    {"workspace", 0755, USER_ID},
-};
-
-static int fill_trust(int dir, int images_fd, const struct cay_image *image,
-                      const struct cay_trust *trust, struct cay_arena *a, struct cay_error *err)
-{
-    CAY_AUTO_BUF struct cay_buf all = {0}, extra = {0};
-    const char *own = read_from_layers(images_fd, image, BUNDLE, CAY_MAX_TRUST, a);
-    cay_trust_join(trust, own, &all, &extra);
-    if (!extra.len)
-        return 0; /* nobody believes anybody */
-    int r = cay_path_replace(dir, BUNDLE, all.data, all.len, 0644, err);
-    return r < 0 ? r : cay_path_replace(dir, EXTRA, extra.data, extra.len, 0644, err);
+    int dir = *(const int *)arg;
+    if (file->data)
+        return cay_path_replace(dir, file->path, file->data, file->len, file->mode, err);
+    if (mkdirat(dir, file->path, 0755) < 0 ||
+        fchownat(dir, file->path, file->owner, file->owner, 0) < 0 ||
+        fchmodat(dir, file->path, file->mode, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s of a fitting layer",
+                              file->path);
+    return 0;
 }
 
 static int fill_fit(int dir, int images_fd, const struct cay_image *image,
                     const struct cay_trust *trust, struct cay_arena *a, struct cay_error *err)
 {
-    for (size_t i = 0; i < CAY_COUNT(fit_dirs); i++)
-        if (mkdirat(dir, fit_dirs[i].path, 0755) < 0 ||
-            fchownat(dir, fit_dirs[i].path, fit_dirs[i].owner, fit_dirs[i].owner, 0) < 0 ||
-            fchmodat(dir, fit_dirs[i].path, fit_dirs[i].mode, 0) < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s of a fitting layer",
-                                  fit_dirs[i].path);
-    const char *passwd = read_from_layers(images_fd, image, "etc/passwd", CAY_MAX_IMAGE_TEXT, a);
-    const char *group = read_from_layers(images_fd, image, "etc/group", CAY_MAX_IMAGE_TEXT, a);
-    int r = write_text(
-        dir, "etc/passwd", *passwd ? passwd : "root:x:0:0:root:/root:/bin/sh\n",
-        cay_str_has_line(passwd, "user:") ? "" : "user:x:1000:1000::/home/user:/bin/sh\n", err);
-    if (r == 0)
-        r = write_text(dir, "etc/group", *group ? group : "root:x:0:\n",
-                       cay_str_has_line(group, "user:") ? "" : "user:x:1000:\n", err);
-    if (r == 0)
-        r = write_text(dir, "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n", "", err);
-    if (r == 0)
-        r = write_text(dir, "etc/resolv.conf", "nameserver " CAY_NET_RESOLVER "\n", "", err);
-    return r < 0 ? r : fill_trust(dir, images_fd, image, trust, a, err);
-}
-
-void cay_image_name_trust(struct cay_arena *a, const struct cay_trust *trust,
-                          struct cay_image *image)
-{
-    static const char *const names[] = {"SSL_CERT_FILE=/" BUNDLE,  "CURL_CA_BUNDLE=/" BUNDLE,
-                                        "GIT_SSL_CAINFO=/" BUNDLE, "REQUESTS_CA_BUNDLE=/" BUNDLE,
-                                        "PIP_CERT=/" BUNDLE,       "NODE_EXTRA_CA_CERTS=/" EXTRA};
-    for (size_t i = 0; *trust->text && i < CAY_COUNT(names); i++) {
-        bool set = false;
-        for (size_t j = 0; j < image->env.count && !set; j++)
-            set = strncmp(image->env.at[j], names[i], strcspn(names[i], "=") + 1) == 0;
-        if (!set)
-            cay_strs_push(a, &image->env, names[i]);
-    }
+    const char *text[CAY_FIT_TEXTS];
+    for (size_t i = 0; i < CAY_FIT_TEXTS; i++)
+        text[i] =
+            read_from_layers(images_fd, image, cay_fit_texts[i].path, cay_fit_texts[i].max, a);
+    return cay_fit_fill(text, trust, put, &dir, err);
 }
 
 /* Made beside and renamed into place: whoever comes second finds a whole one. */

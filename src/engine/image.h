@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "engine/trust.h"
+#include "image/trust.h"
 
 #define CAY_MAX_IMAGE_TEXT (64 * 1024)
 #define CAY_MAX_LAYERS 64
@@ -34,9 +34,6 @@ const char *cay_image_ref_name(struct cay_arena *a, const char *name);
 /* By name. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
 int cay_image_find(int images_fd, const char *name, struct cay_arena *a, struct cay_image *out,
                    const char **text_out, struct cay_error *err);
-/* Adds to its environment where the certificates are, for programs that look there. */
-void cay_image_name_trust(struct cay_arena *a, const struct cay_trust *trust,
-                          struct cay_image *image);
 /* Sees to its fitting layer, which is another one for other authorities, and names it. */
 int cay_image_fit(int images_fd, const struct cay_trust *trust, struct cay_arena *a,
                   struct cay_image *image, struct cay_error *err);

@@ -49,7 +49,7 @@ enum cay_engine_op {
     CAY_ENGINE_IMAGE_EXPORT = 54, /* `image`, or the snapshot `id` as `image`; a file to write to */
     /* Of the engine beside another provider, which makes the sandboxes; see engine/opener.c. */
     CAY_ENGINE_DIAL = 64,     /* answer: descriptor of a connection to the Docker Engine */
-    CAY_ENGINE_PROGRAMS = 65, /* answer: descriptors of cay-init and cay-file, to read */
+    CAY_ENGINE_PROGRAMS = 65, /* answer: descriptors of cay-init, cay-file, and of certificates */
     CAY_ENGINE_EXPORT =
         66, /* answer: text of `image`, descriptor that its files come from as tar */
     CAY_ENGINE_SETTLE = 67, /* the network of `pid`, once after each start; answer: as JOIN */

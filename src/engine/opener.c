@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -38,6 +39,7 @@
 struct opener {
     const struct cay_config *cfg;
     struct cay_engine engine;                 /* as far as builds need it */
+    int trust_fd;                             /* whom the operator believes, in sealed memory */
     struct pollfd fds[1 + CLIENTS];           /* the listener first; -1: free */
     int builds[CAY_BUILDS + CAY_BUILD_LOOKS]; /* pidfds; those of builds first; 0: none */
 };
@@ -65,7 +67,7 @@ static int dial(const struct opener *o, struct answer *out, struct cay_error *er
     return 0;
 }
 
-static int open_programs(struct answer *out, struct cay_error *err)
+static int open_programs(const struct opener *o, struct answer *out, struct cay_error *err)
 {
     static const char *const names[] = {"cay-init", "cay-file"};
     for (size_t i = 0; i < CAY_COUNT(names); i++) {
@@ -74,6 +76,10 @@ static int open_programs(struct answer *out, struct cay_error *err)
             return fd;
         out->s.fds[out->s.count++] = fd;
     }
+    int fd = fcntl(o->trust_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hand over certificates");
+    out->s.fds[out->s.count++] = fd;
     return 0;
 }
 
@@ -264,7 +270,7 @@ static int act(struct opener *o, const struct cay_engine_request *rq, int recipe
     case CAY_ENGINE_DIAL:
         return dial(o, out, err);
     case CAY_ENGINE_PROGRAMS:
-        return open_programs(out, err);
+        return open_programs(o, out, err);
     case CAY_ENGINE_EXPORT:
         return export_image(o, rq->image, out, err);
     case CAY_ENGINE_BUILD:
@@ -334,17 +340,31 @@ static void take_client(struct opener *o)
         }
 }
 
+/* Read once and by root, who may be the only one that can. */
+static int hold_trust(struct opener *o, struct cay_error *err)
+{
+    int r = cay_trust_read(o->cfg->trust_ca, &o->engine.trust, err);
+    if (r < 0)
+        return r;
+    size_t len = strlen(o->engine.trust.text);
+    o->trust_fd = memfd_create("trust", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (o->trust_fd < 0 || !cay_write_all(o->trust_fd, o->engine.trust.text, len) ||
+        fcntl(o->trust_fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot hold certificates in memory");
+    return 0;
+}
+
 int cay_opener_run(const struct cay_config *cfg, int listen_fd)
 {
     static struct opener o;
     char instance[17];
     struct cay_error err;
     CAY_AUTO_FD int data = open(cfg->data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (cay_engine_instance(data, instance, &err) < 0) {
+    o.cfg = o.engine.cfg = cfg;
+    if (cay_engine_instance(data, instance, &err) < 0 || hold_trust(&o, &err) < 0) {
         cay_log_error(&err, "the engine cannot start");
         return 1;
     }
-    o.cfg = o.engine.cfg = cfg;
     o.engine.host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < CAY_COUNT(o.fds); i++)
         o.fds[i] = (struct pollfd){.fd = i ? -1 : listen_fd, .events = POLLIN};

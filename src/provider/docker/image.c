@@ -8,9 +8,9 @@
 #include "base/id.h"
 #include "base/sha256.h"
 #include "file/tar.h"
+#include "image/fit.h"
 #include "init/proto.h"
 #include "model/limits.h"
-#include "model/network.h"
 #include "provider/docker/docker.h"
 #include <errno.h>
 #include <stdio.h>
@@ -18,10 +18,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define FIT_VERSION "3" /* raised when what the layer holds changes */
-#define USER_ID 1000
+#define FIT_VERSION "4" /* raised when what the layer holds changes */
 #define PROGRAM_MAX (16u << 20)
-#define ACCOUNTS_MAX (256u << 10) /* of /etc/passwd */
 
 static const struct cay_json *list_of(const struct cay_json *config, const char *key)
 {
@@ -31,40 +29,56 @@ static const struct cay_json *list_of(const struct cay_json *config, const char 
 
 /* ---- the programs ---- */
 
-static int ask_programs(struct cay_docker *d, struct cay_local_fds *out, struct cay_error *err)
+/* cay-init, cay-file, and whom the operator believes: what fitting layers differ by, beside their
+ * images. */
+struct tools {
+    struct cay_buf file[3];
+    struct cay_trust trust;
+};
+
+static void free_tools(struct tools *t)
 {
-    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_PROGRAMS};
-    int r = cay_local_call_fds(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, out, err);
-    if (r == 0 && out->count != 2)
-        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no programs");
-    return r;
+    for (size_t i = 0; i < CAY_COUNT(t->file); i++)
+        cay_buf_done(&t->file[i]);
 }
 
-static int read_program(int fd, struct cay_buf *out, struct cay_error *err)
+static int read_whole(int fd, struct cay_buf *out, struct cay_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_size > (off_t)PROGRAM_MAX)
         return cay_fail(err, CAY_ERR_PROVIDER, "cannot read a program of ours");
-    char *at = cay_buf_room(out, (size_t)st.st_size);
+    char *at = cay_buf_room(out, (size_t)st.st_size + 1);
     if (pread(fd, at, (size_t)st.st_size, 0) != st.st_size)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read a program of ours");
+    at[st.st_size] = 0;
     out->len += (size_t)st.st_size;
     return 0;
 }
 
-int cay_docker_mark_tools(struct cay_docker *d, struct cay_error *err)
+static int ask_tools(struct cay_docker *d, struct tools *out, struct cay_error *err)
 {
     CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
-    CAY_AUTO_BUF struct cay_buf both = {0};
+    struct cay_engine_request rq = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_PROGRAMS};
+    int r = cay_local_call_fds(&d->local, &rq, CAY_ENGINE_CALL_MS, NULL, 0, NULL, &fds, err);
+    if (r == 0 && fds.count != CAY_COUNT(out->file))
+        return cay_fail(err, CAY_ERR_PROVIDER, "the engine's answer has no programs");
+    for (int i = 0; r == 0 && i < fds.count; i++)
+        r = read_whole(fds.at[i], &out->file[i], err);
+    out->trust.text = out->file[2].data;
+    return r;
+}
+
+int cay_docker_mark_tools(struct cay_docker *d, struct cay_error *err)
+{
+    CAY_CLEANUP(free_tools) struct tools tools = {0};
     struct cay_sha256 sha;
     uint8_t digest[32];
-    int r = ask_programs(d, &fds, err);
-    for (int i = 0; r == 0 && i < fds.count; i++)
-        r = read_program(fds.at[i], &both, err);
+    int r = ask_tools(d, &tools, err);
     if (r < 0)
         return r;
     cay_sha256_init(&sha);
-    cay_sha256_add(&sha, both.data, both.len);
+    for (size_t i = 0; i < CAY_COUNT(tools.file); i++)
+        cay_sha256_add(&sha, tools.file[i].data, tools.file[i].len);
     cay_sha256_done(&sha, digest);
     for (size_t i = 0; i < 8; i++)
         (void)snprintf(d->tools + 2 * i, 3, "%02x", digest[i]);
@@ -96,14 +110,14 @@ static void add_file(struct cay_buf *tar, const char *path, uint32_t mode, uint3
 
 struct reading {
     struct cay_buf tar;
-    size_t at;
+    size_t at, max;
 };
 
 static int collect(void *arg, const char *data, size_t len, struct cay_error *err)
 {
     struct reading *r = arg;
-    if (r->tar.len + len > ACCOUNTS_MAX + 8 * CAY_TAR_BLOCK)
-        return cay_fail(err, CAY_ERR_TOO_LARGE, "an image's list of users is too large");
+    if (r->tar.len + len > r->max + 8 * CAY_TAR_BLOCK)
+        return cay_fail(err, CAY_ERR_TOO_LARGE, "a file of the image is too large");
     cay_buf_add(&r->tar, data, len);
     return 0;
 }
@@ -118,66 +132,54 @@ static bool get(void *arg, void *data, size_t len)
     return true;
 }
 
-/* A file of a container as text; missing is empty. */
+/* A file of a container as text; a missing one, or one that is too large, is empty. */
 static int read_text(struct cay_docker *d, struct cay_arena *a, const char *container,
-                     const char *path, const char **out, struct cay_error *err)
+                     const struct cay_fit_text *text, const char **out, struct cay_error *err)
 {
-    struct reading reading = {0};
+    struct reading reading = {.max = text->max};
     CAY_AUTO_FREE struct cay_tar_entry *e = calloc(1, sizeof *e);
     struct cay_tar tar = {.get = get, .arg = &reading};
     if (!e)
         abort();
     *out = "";
     int r = cay_docker_download(
-        d, cay_arena_printf(a, "/containers/%s/archive?path=%s", container, path), collect,
+        d, cay_arena_printf(a, "/containers/%s/archive?path=/%s", container, text->path), collect,
         &reading, err);
-    if (r == 0 && cay_tar_next(&tar, e) == 1 && e->type == CAY_TAR_FILE &&
-        e->size <= ACCOUNTS_MAX) {
-        char *text = cay_arena_alloc(a, (size_t)e->size + 1);
-        if (cay_tar_read(&tar, text, (size_t)e->size))
-            *out = text;
+    if (r == 0 && cay_tar_next(&tar, e) == 1 && e->type == CAY_TAR_FILE && e->size <= text->max) {
+        char *all = cay_arena_alloc(a, (size_t)e->size + 1);
+        if (cay_tar_read(&tar, all, (size_t)e->size))
+            *out = all;
     }
     cay_buf_done(&reading.tar);
-    return r == CAY_ERR_NOT_FOUND ? 0 : r;
+    return r == CAY_ERR_NOT_FOUND || r == CAY_ERR_TOO_LARGE ? 0 : r;
 }
 
-/* The image's own, with a line for the user. */
-static void add_accounts(struct cay_arena *a, struct cay_buf *tar, const char *path,
-                         const char *own, const char *without, const char *line)
+static int put(void *arg, const struct cay_fit_file *file, struct cay_error *err)
 {
-    const char *text = *own ? own : without;
-    bool ends = text[strlen(text) - 1] == '\n';
-    if (!cay_str_has_line(text, "user:"))
-        text = cay_arena_printf(a, "%s%s%s", text, ends ? "" : "\n", line);
-    add_file(tar, path, 0644, 0, text, strlen(text));
+    (void)err;
+    add_file(arg, file->path, file->mode, file->owner, file->data, file->len);
+    return 0;
 }
 
-static int build_layer(struct cay_docker *d, struct cay_arena *a, const char *passwd,
-                       const char *group, struct cay_buf *tar, struct cay_error *err)
+/* What every fitting layer has, and the programs. */
+static int build_layer(struct cay_docker *d, struct cay_arena *a, const char *container,
+                       const struct tools *tools, struct cay_buf *tar, struct cay_error *err)
 {
-    CAY_CLEANUP(cay_local_close_fds) struct cay_local_fds fds = {0};
     static const char *const paths[] = {".cay/cay-init", ".cay/cay-file"};
-    static const char resolvers[] = "nameserver " CAY_NET_RESOLVER "\n"; /* Podman writes none */
-    int r = ask_programs(d, &fds, err);
-    add_file(tar, "etc", 0755, 0, NULL, 0);
-    add_accounts(a, tar, "etc/passwd", passwd, "root:x:0:0:root:/root:/bin/sh\n",
-                 "user:x:1000:1000::/home/user:/bin/sh\n");
-    add_accounts(a, tar, "etc/group", group, "root:x:0:\n", "user:x:1000:\n");
-    add_file(tar, "etc/resolv.conf", 0644, 0, resolvers, strlen(resolvers));
-    add_file(tar, "home", 0755, 0, NULL, 0);
-    add_file(tar, "home/user", 0755, USER_ID, NULL, 0);
-    add_file(tar, "tmp", 01777, 0, NULL, 0);
-    add_file(tar, "workspace", 0755, USER_ID, NULL, 0);
+    const char *own[CAY_FIT_TEXTS];
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < CAY_FIT_TEXTS; i++)
+        r = read_text(d, a, container, &cay_fit_texts[i], &own[i], err);
+    if (r == 0)
+        r = cay_fit_fill(own, &tools->trust, put, tar, err);
+    if (r < 0)
+        return r;
     add_file(tar, ".cay", 0755, 0, NULL, 0);
-    for (int i = 0; r == 0 && i < fds.count; i++) {
-        CAY_AUTO_BUF struct cay_buf program = {0};
-        r = read_program(fds.at[i], &program, err);
-        if (r == 0)
-            add_file(tar, paths[i], 0755, 0, program.data, program.len);
-    }
+    for (size_t i = 0; i < CAY_COUNT(paths); i++)
+        add_file(tar, paths[i], 0755, 0, tools->file[i].data, tools->file[i].len);
     memset(cay_buf_room(tar, (size_t)2 * CAY_TAR_BLOCK), 0, (size_t)2 * CAY_TAR_BLOCK);
     tar->len += (size_t)2 * CAY_TAR_BLOCK;
-    return r;
+    return 0;
 }
 
 static int to_memory(const struct cay_buf *data, int *fd_out, struct cay_error *err)
@@ -251,8 +253,10 @@ static int finish(struct cay_docker *d, struct cay_arena *a, const struct helper
 /* ---- fitting ---- */
 
 /* What the image itself said, for executions. */
-static void write_config(const struct cay_json *config, const char *base, struct cay_buf *out)
+static void write_config(const struct cay_json *config, const char *base,
+                         const struct cay_trust *trust, struct cay_buf *out)
 {
+    CAY_AUTO_ARENA struct cay_arena a = {0};
     CAY_AUTO_BUF struct cay_buf argv = {0};
     struct cay_json_writer list = {.buf = &argv}, w = {.buf = out};
     static const char *const keys[] = {"Entrypoint", "Cmd"};
@@ -272,6 +276,16 @@ static void write_config(const struct cay_json *config, const char *base, struct
     cay_jw_str(&w, "cay.workdir", cay_json_get_str(config, "WorkingDir", ""));
     cay_jw_str(&w, "cay.argv", argv.data);
     cay_jw_object_end(&w);
+    struct cay_strs env = {0};
+    const struct cay_json *own = list_of(config, "Env");
+    for (const struct cay_json *v = own ? own->first : NULL; v; v = v->next)
+        if (v->kind == CAY_JSON_STRING)
+            cay_strs_push(&a, &env, v->text);
+    cay_trust_name(&a, trust, &env);
+    cay_jw_array(&w, "Env");
+    for (size_t i = 0; i < env.count; i++)
+        cay_jw_str(&w, NULL, env.at[i]);
+    cay_jw_array_end(&w);
     cay_jw_object_end(&w);
 }
 
@@ -279,24 +293,24 @@ static int make_fit(struct cay_docker *d, struct cay_arena *a, const struct cay_
                     const char *tag, struct cay_error *err)
 {
     CAY_CLEANUP(remove_helper) struct helper h = {0};
+    CAY_CLEANUP(free_tools) struct tools tools = {0};
     CAY_AUTO_BUF struct cay_buf tar = {0}, body = {0};
     CAY_AUTO_FD int fd = -1;
-    const char *passwd = "", *group = "";
     const struct cay_json *config = cay_json_get(image, "Config");
     if (!config || config->kind != CAY_JSON_OBJECT)
         return cay_fail(err, CAY_ERR_PROVIDER, "an image without a config");
     const char *id = cay_json_get_str(image, "Id", "");
-    int r = make_helper(d, a, id, &h, err);
+    int r = ask_tools(d, &tools, err);
     if (r == 0)
-        r = read_text(d, a, h.id, "/etc/passwd", &passwd, err);
+        r = make_helper(d, a, id, &h, err);
     if (r == 0)
-        r = read_text(d, a, h.id, "/etc/group", &group, err);
-    if (r == 0)
-        r = build_layer(d, a, passwd, group, &tar, err);
+        r = build_layer(d, a, h.id, &tools, &tar, err);
     if (r == 0)
         r = to_memory(&tar, &fd, err);
-    write_config(config, id, &body);
-    return r < 0 ? r : finish(d, a, &h, fd, CAY_DOCKER_FITS, tag, &body, err);
+    if (r < 0)
+        return r;
+    write_config(config, id, &tools.trust, &body);
+    return finish(d, a, &h, fd, CAY_DOCKER_FITS, tag, &body, err);
 }
 
 /* ---- supply ---- */

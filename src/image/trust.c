@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/trust.h"
+#include "image/trust.h"
 #include "base/arena.h"
 #include "base/path.h"
 #include "base/sha256.h"
@@ -71,4 +71,19 @@ void cay_trust_join(const struct cay_trust *trust, const char *of_image, struct 
     at = of_image;
     if (!extra->len && (len = next_certificate(&at, &one)) > 0)
         add(extra, one, len);
+}
+
+void cay_trust_name(struct cay_arena *a, const struct cay_trust *trust, struct cay_strs *env)
+{
+    static const char *const names[] = {
+        "SSL_CERT_FILE=/" CAY_TRUST_BUNDLE,  "CURL_CA_BUNDLE=/" CAY_TRUST_BUNDLE,
+        "GIT_SSL_CAINFO=/" CAY_TRUST_BUNDLE, "REQUESTS_CA_BUNDLE=/" CAY_TRUST_BUNDLE,
+        "PIP_CERT=/" CAY_TRUST_BUNDLE,       "NODE_EXTRA_CA_CERTS=/" CAY_TRUST_EXTRA};
+    for (size_t i = 0; *trust->text && i < CAY_COUNT(names); i++) {
+        bool set = false;
+        for (size_t j = 0; j < env->count && !set; j++)
+            set = strncmp(env->at[j], names[i], strcspn(names[i], "=") + 1) == 0;
+        if (!set)
+            cay_strs_push(a, env, names[i]);
+    }
 }

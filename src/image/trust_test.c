@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/trust.h"
+#include "image/trust.h"
 #include "tests/test.h"
 #include <stdio.h>
 

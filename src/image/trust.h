@@ -4,6 +4,11 @@
 #pragma once
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/str.h"
+
+#define CAY_TRUST_BUNDLE "etc/ssl/certs/ca-certificates.crt"
+/* Node begins 30 ms later when it has to read a whole bundle: it gets what others lack. */
+#define CAY_TRUST_EXTRA "etc/ssl/certs/cay-extra.crt"
 
 struct cay_trust {
     char *text;    /* certificates as PEM; malloc'ed, or NULL: none */
@@ -16,3 +21,5 @@ int cay_trust_read(const char *path, struct cay_trust *out, struct cay_error *er
  * their own; never empty when there is anything at all, because some complain then. */
 void cay_trust_join(const struct cay_trust *trust, const char *of_image, struct cay_buf *all,
                     struct cay_buf *extra);
+/* Adds to an environment where the certificates are, for programs that look there. */
+void cay_trust_name(struct cay_arena *a, const struct cay_trust *trust, struct cay_strs *env);
