@@ -4,6 +4,7 @@
 #include "provider/docker/docker.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/crash.h"
 #include "base/path.h"
 #include "model/limits.h"
 #include "model/network.h"
@@ -141,6 +142,7 @@ static int run_container(struct cay_docker *d, struct cay_arena *a, const char *
     cay_docker_forget(d, id);
     cay_docker_forget_killed(d, id);
     int r = cay_docker_act(d, a, id, "start", NULL, err);
+    cay_crash_point("create-started");
     return r < 0 ? r : settle(d, id, err);
 }
 
@@ -244,6 +246,7 @@ static int create(struct cay_provider *p, const char *id, const struct cay_spec 
         r = make_container(d, &a, id, image, spec, err);
     if (spec->volume)
         pthread_mutex_unlock(&d->attaching);
+    cay_crash_point("create-box-made");
     if (r == 0) {
         r = run_container(d, &a, id, err);
         if (r < 0)
@@ -319,6 +322,19 @@ static int took_long(const char *what, struct cay_error *err)
     return CAY_ERR_TIMEOUT;
 }
 
+/* Its container was removed by hand, or by a call that was cut short: what was made with it may be
+ * there still. */
+static int destroy_rest(struct cay_provider *p, const char *id, const char *volume,
+                        struct cay_error *err)
+{
+    char own[CAY_ID_SIZE];
+    if (volume && *volume)
+        return 0;
+    cay_id_volume(own, id);
+    int r = cay_docker_drop(p, own, err);
+    return r == CAY_ERR_CONFLICT ? 0 : r; /* in a container that is not ours */
+}
+
 static int destroy(struct cay_provider *p, const char *id, const char *volume,
                    struct cay_usage *used, struct cay_error *err)
 {
@@ -329,10 +345,12 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
     struct cay_error ignored; /* what it used is nobody's condition */
     cay_docker_forget(d, id);
     int r = cay_docker_inspect(d, &a, id, &box, err);
-    if (r == CAY_ERR_NOT_FOUND)
+    if (r == CAY_ERR_NOT_FOUND && (r = destroy_rest(p, id, volume, err)) == 0) {
         *used = last;
+        return 0;
+    }
     if (r < 0)
-        return r == CAY_ERR_NOT_FOUND ? 0 : r;
+        return r;
     if (box.entry.running)
         (void)cay_docker_usage_of(d, &box, &last, &ignored);
     cay_docker_note_killed(d, id);
@@ -345,10 +363,12 @@ static int destroy(struct cay_provider *p, const char *id, const char *volume,
         r = await(d, &a, id, "removed", CAY_ENGINE_CALL_MS, err);
     if (r < 0 && r != CAY_ERR_NOT_FOUND)
         return r;
+    cay_crash_point("delete-killed");
     if (box.copied)
         cay_docker_drop_untagged(d, &a, box.image);
     bool keeps = volume ? *volume : box.given;
     r = keeps ? 0 : cay_docker_drop_volume(d, &a, box.volume, err);
+    cay_crash_point("delete-files-gone");
     if (r == 0)
         *used = last;
     return r;

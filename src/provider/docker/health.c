@@ -59,9 +59,13 @@ int cay_docker_health(struct cay_provider *p, struct cay_arena *a, struct cay_he
     const struct cay_docker_question q = {
         .method = "GET", .path = "/version", .wait_ms = HEALTH_MS};
     struct cay_docker_answer answer = {0};
+    const struct cay_engine_request hello = {.version = CAY_ENGINE_VERSION, .op = CAY_ENGINE_HELLO};
     unsigned major = 0, minor = 0;
-    (void)err;
     struct cay_error why = {0};
+    /* Without it no sandbox is reached, whatever Docker says. */
+    int r = cay_local_call(&d->local, &hello, HEALTH_MS, NULL, 0, NULL, NULL, err);
+    if (r < 0)
+        return r;
     *out = (struct cay_health){.version = "unknown", .disk = p->ops->disk(p)};
     if (cay_docker_ask(d, a, &q, &answer, &why) < 0) {
         const char *text =
