@@ -4,16 +4,18 @@ import json
 import os
 import statistics
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import peers
 from bench import ROUNDS
-from harness.dockerd import Connection
+from harness.dockerd import Connection, call
 from harness.meddler import Meddler
 from harness.server import Server
 
 STEPS = ("create", "exec", "delete")
 COUNT = 8 * ROUNDS
 SPEC = {"image": "busybox", "memoryGB": 0.125}
+CROWD = 100
 
 
 class Raw:
@@ -106,4 +108,24 @@ def counted(b, meddler):
         return found
 
 
-FIGURES = {"docker": docker}
+def crowd(b):
+    """Creates at once, then deletes at once."""
+    if not b.docker:
+        raise peers.Unavailable(b.docker_missing)
+    host = f"unix://{b.docker.socket}"
+    with Server(env={"CAY_PROVIDER": "docker", "CAY_DOCKER_HOST": host}) as server, ThreadPoolExecutor(CROWD) as pool:
+        server.client().delete(f"/sandbox/{server.client().create(**SPEC)['id']}")  # the image is there and fitted from now on
+        began = time.monotonic()
+        made = list(pool.map(lambda _: server.client(timeout=300).post("/sandbox", SPEC), range(CROWD)))
+        took = time.monotonic() - began
+        gone = list(pool.map(lambda a: server.client(timeout=300).delete(f"/sandbox/{a.json().get('id', '-')}"), made))
+        failed = [a for a in made if a.status != 201] + [a for a in gone if a.status != 200]
+        left = [*call(host, "GET", "/containers/json?all=true")[1], *(call(host, "GET", "/volumes")[1]["Volumes"] or [])]
+    for answer in failed[:3]:
+        print(answer)
+    b.add(f"on Docker: {CROWD} creates at once", took, "s")
+    b.add(f"on Docker: {CROWD} creates at once, errors of them and of their deletes", len(failed), "", "0")
+    b.add(f"on Docker: {CROWD} creates at once, containers and volumes left", len(left), "", "0")
+
+
+FIGURES = {"docker": docker, "docker-crowd": crowd}

@@ -5,12 +5,8 @@ import subprocess
 
 import pytest
 
-from harness.server import CAY
+from harness.points import points
 from harness.wait import stretch, until
-
-POINTS = [p for p in subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True,
-                                    timeout=stretch(10)).stdout.split() if p.startswith("create-")]
-
 
 def begin(client, **spec):
     answer = client.post("/sandbox", spec, wait="false")
@@ -21,7 +17,7 @@ def begin(client, **spec):
 
 
 def made(client, ident):
-    return until(lambda: (s := client.sandbox(ident))["status"] != "PENDING" and s, "made, or not")
+    return until(lambda: (s := client.sandbox(ident))["status"] != "PENDING" and s, "made, or not", 60)  # its image may have to be brought first
 
 
 def test_becomes_running(client):
@@ -70,7 +66,7 @@ def test_many_at_once(server, client):
     assert len(server.inits()) == 50
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", points("create"))
 def test_crash(fresh, point):
     """Who was answered finds the row again, with the sandbox or with the reason, and nothing beside it."""
     server = fresh()

@@ -89,7 +89,13 @@ class World:
             return "busybox"
         refs = Path(self.images, "refs")
         (refs / "old:1").write_text((refs / "busybox").read_text())
-        return "old:1"
+        return self.bring("old:1")
+
+    def bring(self, image):
+        """From the store to wherever the provider has its images."""
+        self.client.create("brought", **{**SMALL, "dockerImage": image})
+        assert self.client.delete("/sandbox/brought").status == 200
+        return image
 
     def kept(self, kind):
         self.sandbox()
@@ -102,6 +108,8 @@ class World:
         last = operation.path.rsplit("/", 1)[1]
         if last in ("snapshots", "volumes"):
             self.kept(last)
+        elif (operation.method, last) == ("DELETE", "images"):
+            self.bring("spare:1")
         elif not operation.names():
             self.sandbox()
 

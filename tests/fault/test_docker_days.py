@@ -3,8 +3,11 @@
 what is lost is said to be, and what is somebody else's is not touched."""
 import os
 import shutil
+import subprocess
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -70,7 +73,7 @@ def once(method, part, what):
 
 
 STEPS = [("POST", "/containers/create"), ("POST", "/start"), ("GET", "/json"), ("GET", "/images/")]
-ANSWERS = [between.LOSE, between.CUT, between.HALF, between.GARBAGE, between.LONG, between.BAD_CHUNK, between.NO_JSON]
+ANSWERS = [between.LOSE, between.CUT, between.HALF, between.GARBAGE, between.LONG, between.SHORT, between.BAD_CHUNK, between.NO_JSON]
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[path for _, path in STEPS])
@@ -142,11 +145,12 @@ def test_a_destroy_that_fails(dockerd, meddler, server):
 
 
 @pytest.mark.limit(180)
-def test_an_engine_that_hangs(dockerd, meddler, server):
-    """F-07, F-34: health tells within ten seconds; commands and files go on; a create that is late leaves nothing."""
+@pytest.mark.parametrize("how", [between.HANG, between.TRICKLE], ids=["silent", "slow"])
+def test_an_engine_that_hangs(dockerd, meddler, server, how):
+    """F-07, F-34, F-35: health tells within ten seconds, however much comes meanwhile; commands and files go on."""
     client = server.client()
     client.create("island", **SMALL)
-    meddler.rule = lambda method, path: between.HANG
+    meddler.rule = lambda method, path: how
     began = time.monotonic()
     health = client.get("/health")
     assert time.monotonic() - began < stretch(10)
@@ -176,6 +180,7 @@ def test_dockerd_dies_in_the_middle(live_restore):
     with docker.Dockerd(*["--live-restore"] if live_restore else []) as dockerd, serve(dockerd.host) as server:
         client = server.client()
         client.create("before", persistent=True, **SMALL)
+        client.sh("before", "echo kept > /workspace/f")
         client.create("going", **SMALL)
         command = client.detach("before", "echo begun; while [ ! -e /tmp/go ]; do sleep 0.05; done; echo over; exit 4")
         until(lambda: client.output("before", command) == b"begun\n", "it runs")
@@ -197,8 +202,16 @@ def test_dockerd_dies_in_the_middle(live_restore):
         assert client.output("before", command) == b"begun\nover\n"
         until(lambda: client.sandbox("before")["status"] in (("RUNNING",) if live_restore else ("RUNNING", "STOPPED", "ERROR")),
               "its state is known", 60)
-        client.create("after", **SMALL)
+        if client.sandbox("before")["status"] != "RUNNING":
+            assert client.post("/sandbox/before/start").status == 200
+        assert client.sh("before", "cat /workspace/f") == "kept\n"
+        after = client.create("after", persistent=True, **SMALL)
         assert client.sh("after", "echo well") == "well\n"
+        assert docker.call(dockerd.host, "POST", f"/containers/cay-{after['id']}/kill")[0] == 204
+        until(lambda: client.sandbox("after")["status"] != "RUNNING", "it is listened to again", 10)
+        for ident in rows(server):
+            assert client.delete(f"/sandbox/{ident}", preserveVolume="false").status == 200
+        until(lambda: agree(dockerd, server), "nothing is left", 60, 0.5)
 
 
 def test_a_command_is_lost_with_its_container(dockerd, server):
@@ -214,6 +227,20 @@ def test_a_command_is_lost_with_its_container(dockerd, server):
     assert client.output("shot", command) == b"begun\n"
     assert client.post("/sandbox/shot/start").status == 200
     assert client.sh("shot", "echo back") == "back\n"
+
+
+def test_it_is_removed_by_hand(dockerd, server):
+    """F-13: in the middle of a command. It is noticed, the command is lost, and deleting it is no error."""
+    client = server.client()
+    box = client.create("gone", **SMALL)
+    command = client.detach("gone", "echo begun; sleep 600")
+    until(lambda: client.output("gone", command) == b"begun\n", "it runs")
+    assert docker.call(dockerd.host, "DELETE", f"/containers/cay-{box['id']}?force=true")[0] == 204
+    until(lambda: client.get(f"/sandbox/{box['id']}").json().get("status") in ("ERROR", "TERMINATED"), "it is noticed", 30)
+    about = client.execution(box["id"], command)
+    assert about["status"] == "lost" and about["exitCode"] is None, about
+    assert client.delete(f"/sandbox/{box['id']}").status in (200, 404)
+    until(lambda: agree(dockerd, server), "nothing is left", 10, 0.1)
 
 
 def test_its_image_goes_while_it_runs(dockerd, server):
@@ -278,6 +305,41 @@ def test_a_disk_that_is_full(dockerd, meddler, server):
         answer = server.client().post("/sandbox", {"name": "full", **SMALL})
         assert answer.error["code"] == "DISK_FULL", answer
         until(lambda: agree(dockerd, server), "nothing is left", 30, 0.1)
+
+
+@pytest.fixture
+def cramped():
+    """A dockerd whose directory has an end, and that directory."""
+    place = Path(tempfile.mkdtemp(prefix="cay-full-"))
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "none", place], check=True)
+    try:
+        with docker.Dockerd(place=place) as dockerd:
+            yield dockerd, place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+        place.rmdir()
+
+
+@pytest.mark.limit(240)
+def test_a_disk_that_is_full_indeed(cramped):
+    """Of what is begun nothing is left; what runs goes on, and is deleted; with room again all is well."""
+    dockerd, place = cramped
+    with serve(dockerd.host) as server:
+        client = server.client()
+        client.create("before", **SMALL)
+        with open(place / "fill", "wb") as fill, pytest.raises(OSError):
+            while True:
+                fill.write(bytes(1 << 16))
+                fill.flush()
+        for _ in range(3):
+            answer = client.post("/sandbox", {"name": "full", **SMALL})
+            assert answer.error["code"] == "DISK_FULL", answer
+        assert client.sh("before", "echo on") == "on\n" and client.names() == ["before"]
+        assert client.delete("/sandbox/before").status == 200
+        os.unlink(place / "fill")
+        until(lambda: agree(dockerd, server), "nothing is left", 60, 0.5)
+        client.create("after", **SMALL)
+        assert client.sh("after", "echo well") == "well\n"
 
 
 def test_calls(dockerd, meddler, server):

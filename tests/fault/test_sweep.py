@@ -5,24 +5,13 @@ import subprocess
 
 import pytest
 
-from harness.server import CAY
+from harness.points import points
 from harness.wait import stretch, until
 
-
-def points():
-    try:
-        done = subprocess.run([CAY, "serve", "--crash-points"], capture_output=True, text=True, timeout=stretch(10))
-    except OSError:
-        return []
-    return done.stdout.split() if done.returncode == 0 else []
-
-
-POINTS = points()
-CREATE = [p for p in POINTS if p.startswith("create-")]
-DELETE = [p for p in POINTS if p.startswith("delete-")]
+CREATE, DELETE, VERSION = points("create"), points("delete"), points("version")
 MEND_S = 5  # how long after the restart all must be mended
 
-needs_points = pytest.mark.skipif(not POINTS, reason="this build has no crash points")
+needs_points = pytest.mark.skipif(not CREATE, reason="this build has no crash points")
 
 
 def crash(server, request):
@@ -89,7 +78,7 @@ def test_delete(fresh, point):
 
 @needs_points
 @pytest.mark.parametrize("files", [3, 200])
-@pytest.mark.parametrize("point", [p for p in POINTS if p.startswith("version-")] or ["none"])
+@pytest.mark.parametrize("point", VERSION or ["none"])
 def test_version(fresh, point, files):
     """The plug is pulled while a version is made: it is there once or not at all, and the next tells the truth."""
     server = fresh().start()

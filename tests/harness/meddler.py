@@ -15,6 +15,7 @@ LONG = "the answer says that it is longer than it is"
 SHORT = "the answer says that it is shorter than it is"
 BAD_CHUNK = "the answer comes in a chunk without a size"
 NO_JSON = "the answer's JSON is none"
+TRICKLE = "the answer comes a byte a second, and does not end"
 HANG = "nobody answers until the meddler is told to let go"
 
 
@@ -141,6 +142,11 @@ class Exchange:
                 self.client.sendall(piece)
             return True
         data = plain(self.says, head)
+        if what is TRICKLE:
+            self.client.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n")
+            while not self.meddler.let_go.wait(1):
+                self.client.sendall(b" ")
+            return False
         if what is LOSE:
             return False
         if callable(what):
