@@ -161,10 +161,18 @@ static int check_state(const struct cay_box *box, enum cay_engine_op op, struct 
     return 0;
 }
 
+static void answer_usage(struct cay_dispatcher *d, struct cay_pending *p)
+{
+    struct cay_usage usage;
+    cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
+    (void)cay_disk_usage(&d->engine.disk, p->request.id, &usage.disk_bytes,
+                         &usage.disk_limit_bytes); /* else it cannot be told */
+    cay_dispatcher_answer(d, p, NULL, &usage, sizeof usage, -1);
+}
+
 static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     struct cay_error err;
-    struct cay_usage usage;
     bool running = box->record.running;
 
     if (cay_kept_begin(d, box, p))
@@ -213,10 +221,7 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
         cay_socket_answer(d, box, p);
         return;
     case CAY_ENGINE_USAGE:
-        cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
-        (void)cay_disk_usage(&d->engine.disk, p->request.id, &usage.disk_bytes,
-                             &usage.disk_limit_bytes); /* else it cannot be told */
-        cay_dispatcher_answer(d, p, NULL, &usage, sizeof usage, -1);
+        answer_usage(d, p);
         return;
     default:
         cay_fail(&err, CAY_ERR_INVALID, "no operation %u", p->request.op);

@@ -76,6 +76,19 @@ static void make_identity(struct identity *id, const char *title, const char *na
                       write(id->fd, id->key, strlen(id->key)) > 0);
 }
 
+static void open_toy(struct toy *t, struct identity *id, int workers, const char *names)
+{
+    make_identity(id, "one", names);
+    toy_init_tls(t, workers, id->fd, 0);
+    toy_start(t);
+}
+
+static void close_toy(struct toy *t, struct identity *id)
+{
+    toy_stop(t);
+    cay_close_fd(&id->fd);
+}
+
 static struct cay_client *new_client(const struct toy *t, const char *host, const char *ca)
 {
     char url[64];
@@ -107,9 +120,7 @@ TEST(tls_carries_answers_of_every_size)
 {
     struct identity id;
     struct toy t;
-    make_identity(&id, "one", "DNS:localhost,IP:127.0.0.1");
-    toy_init_tls(&t, 2, id.fd, 0);
-    toy_start(&t);
+    open_toy(&t, &id, 2, "DNS:localhost,IP:127.0.0.1");
     struct cay_client *c = new_client(&t, "localhost", id.ca);
     check_hello("the first", c);
     check_hello("on the same connection", c);
@@ -123,8 +134,7 @@ TEST(tls_carries_answers_of_every_size)
     c = new_client(&t, "127.0.0.1", id.ca);
     check_hello("by its address", c);
     cay_client_free(c);
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 static int give_pieces(void *arg, char *buf, size_t room, size_t *len_out, struct cay_error *err)
@@ -160,9 +170,7 @@ TEST(tls_carries_bodies_in_pieces)
         struct toy t;
         pthread_t reader;
         void *total;
-        make_identity(&id, "one", "DNS:localhost");
-        toy_init_tls(&t, 2, id.fd, 0);
-        toy_start(&t);
+        open_toy(&t, &id, 2, "DNS:localhost");
         struct cay_client *c = new_client(&t, "localhost", id.ca);
         CHECK_EQ("a reader", pthread_create(&reader, NULL, drain, &t), 0);
         size_t left = UPLOAD;
@@ -177,8 +185,7 @@ TEST(tls_carries_bodies_in_pieces)
         free(total);
         CHECK("and its end", answer.body.data && strncmp(answer.body.data, "whole", 5) == 0);
         cay_client_free(c);
-        toy_stop(&t);
-        cay_close_fd(&id.fd);
+        close_toy(&t, &id);
     }
 }
 
@@ -199,9 +206,7 @@ TEST(tls_client_trusts_no_other)
         struct identity id, other;
         struct toy t;
         make_identity(&other, "other", "DNS:localhost");
-        make_identity(&id, "one", trust_cases[i].names);
-        toy_init_tls(&t, 1, id.fd, 0);
-        toy_start(&t);
+        open_toy(&t, &id, 1, trust_cases[i].names);
         struct cay_client *c =
             new_client(&t, trust_cases[i].host, trust_cases[i].other_ca ? other.ca : id.ca);
         struct cay_client_answer answer = {0};
@@ -210,8 +215,7 @@ TEST(tls_client_trusts_no_other)
         CHECK_STR(trust_cases[i].name, err.name, trust_cases[i].want);
         CHECK_EQ("nothing was asked", toy_logged(), 0);
         cay_client_free(c);
-        toy_stop(&t);
-        cay_close_fd(&id.fd);
+        close_toy(&t, &id);
         cay_close_fd(&other.fd);
     }
 }
@@ -229,8 +233,7 @@ TEST(tls_client_knows_a_plain_server)
     CHECK_EQ("no TLS there", get(c, "/hello", &answer, &err), CAY_ERR_PROVIDER);
     CHECK_STR("and it is said", err.name, "NO_TLS");
     cay_client_free(c);
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 TEST(tls_port_tells_those_who_speak_plainly)
@@ -241,9 +244,7 @@ TEST(tls_port_tells_those_who_speak_plainly)
     static struct toy_answer answer;
     struct identity id;
     struct toy t;
-    make_identity(&id, "one", "DNS:localhost");
-    toy_init_tls(&t, 1, id.fd, 0);
-    toy_start(&t);
+    open_toy(&t, &id, 1, "DNS:localhost");
     for (size_t i = 0; i < COUNT(plain); i++) {
         toy_connect(&t, &c);
         toy_send(&c, plain[i]);
@@ -253,8 +254,7 @@ TEST(tls_port_tells_those_who_speak_plainly)
         CHECK(plain[i], toy_is_closed(&c));
         toy_close(&c);
     }
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 /* Silence, a beginning and then silence, and a step now and then: all end at the one deadline. */
@@ -281,8 +281,7 @@ TEST(tls_handshake_has_a_deadline)
         CHECK("silent", toy_is_closed(&c[i]));
     for (size_t i = 0; i < COUNT(c); i++)
         toy_close(&c[i]);
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 TEST(tls_certificate_is_renewed_for_those_who_come)
@@ -396,9 +395,7 @@ TEST(tls_versions_and_protocols)
     static struct raw r;
     struct identity id;
     struct toy t;
-    make_identity(&id, "one", "DNS:localhost");
-    toy_init_tls(&t, 1, id.fd, 0);
-    toy_start(&t);
+    open_toy(&t, &id, 1, "DNS:localhost");
     for (size_t i = 0; i < COUNT(greetings); i++) {
         const unsigned char *chosen;
         unsigned len = 0;
@@ -408,8 +405,7 @@ TEST(tls_versions_and_protocols)
         CHECK_EQ(greetings[i].name, len, greetings[i].want && greetings[i].protocols ? 8u : 0u);
         part(&r);
     }
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 /* Neither is refused before it is understood; but nobody may keep the loop busy with them. */
@@ -418,9 +414,7 @@ TEST(tls_floods_of_handshakes_are_cut)
     static struct raw r;
     struct identity id;
     struct toy t;
-    make_identity(&id, "one", "DNS:localhost");
-    toy_init_tls(&t, 1, id.fd, 0);
-    toy_start(&t);
+    open_toy(&t, &id, 1, "DNS:localhost");
     CHECK("TLS 1.2", greet(&r, &t, TLS1_2_VERSION, NULL));
     CHECK_EQ("asked", SSL_renegotiate(r.ssl), 1);
     CHECK("and refused", SSL_do_handshake(r.ssl) != 1);
@@ -439,8 +433,7 @@ TEST(tls_floods_of_handshakes_are_cut)
     CHECK("a good many are", sent >= CAY_TLS_KEY_UPDATES);
     CHECK("and then no more", sent < 100 * CAY_TLS_KEY_UPDATES);
     part(&r);
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 TEST(tls_proper_end)
@@ -450,9 +443,7 @@ TEST(tls_proper_end)
     char answer[4096];
     struct identity id;
     struct toy t;
-    make_identity(&id, "one", "DNS:localhost");
-    toy_init_tls(&t, 1, id.fd, 0);
-    toy_start(&t);
+    open_toy(&t, &id, 1, "DNS:localhost");
     CHECK("TLS 1.3", greet(&r, &t, TLS1_3_VERSION, NULL));
     CHECK_EQ("asks", SSL_write(r.ssl, ask, sizeof ask - 1), sizeof ask - 1);
     int n;
@@ -460,8 +451,7 @@ TEST(tls_proper_end)
         ;
     CHECK_EQ("a proper end", SSL_get_error(r.ssl, n), SSL_ERROR_ZERO_RETURN);
     part(&r);
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 /* One that says goodbye together with its request and is gone before the answer. */
@@ -473,9 +463,7 @@ TEST(tls_answer_to_who_left)
     struct identity id;
     struct toy t;
     int cork = 1;
-    make_identity(&id, "one", "DNS:localhost");
-    toy_init_tls(&t, 1, id.fd, 0);
-    toy_start(&t);
+    open_toy(&t, &id, 1, "DNS:localhost");
     CHECK("TLS 1.3", greet(&r, &t, TLS1_3_VERSION, NULL));
     (void)setsockopt(r.at.fd, IPPROTO_TCP, TCP_CORK, &cork,
                      sizeof cork); /* so that both come at once */
@@ -487,8 +475,7 @@ TEST(tls_answer_to_who_left)
     (void)setsockopt(r.at.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     part(&r);
     toy_release(1);
-    toy_stop(&t);
-    cay_close_fd(&id.fd);
+    close_toy(&t, &id);
 }
 
 TEST(tls_refuses_what_it_cannot_use)

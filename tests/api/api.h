@@ -109,6 +109,17 @@ static inline const char *ask(struct api *api, const char *line, const char *hea
     return receive(api, fd);
 }
 
+/* Until as many run in the sandbox. */
+static inline struct cay_strs await_commands(struct api *api, const char *id, size_t count)
+{
+    struct cay_strs running = {0};
+    struct cay_error err;
+    while (running.count < count &&
+           cay_provider_executions(api->f.provider, id, &api->f.a, &running, &err) == 0)
+        sched_yield();
+    return running;
+}
+
 static inline int status_of(const char *answer)
 {
     return strlen(answer) > 12

@@ -6,15 +6,11 @@
 TEST(v1_pauses_and_resumes)
 {
     struct api api;
-    struct cay_error err = {0};
     api_open(&api, 0);
     struct cay_sandbox sb = fixture_create(&api.f, "box", false);
     CAY_AUTO_FD int waits = dial(&api);
     send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
-    struct cay_strs running = {0};
-    while (running.count < 1 &&
-           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
-        sched_yield();
+    struct cay_strs running = await_commands(&api, sb.id, 1);
     const char *answer = ask(&api, "POST /api/v1/sandbox/box/pause", NULL, NULL);
     CHECK_EQ("paused", status_of(answer), 200);
     CHECK("its state", strstr(answer, "\"status\":\"PAUSED\"") != NULL);

@@ -338,10 +338,7 @@ TEST(v1_exec_ends_with_its_sandbox)
     send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
     send_request(&api, follows, "POST /api/v1/sandbox/box/exec", "Accept: text/event-stream\r\n",
                  "{\"command\":[\"sleep\"]}");
-    struct cay_strs running = {0};
-    while (running.count < 2 &&
-           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
-        sched_yield();
+    (void)await_commands(&api, sb.id, 2);
     CHECK_EQ("delete",
              cay_core_delete(api.f.core, &api.f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &api.f.a, &gone,
                              &err),
@@ -361,15 +358,11 @@ TEST(v1_exec_ends_with_its_sandbox)
 TEST(v1_exec_goes_on_without_the_server)
 {
     struct api api;
-    struct cay_error err = {0};
     api_open(&api, 0);
     struct cay_sandbox sb = fixture_create(&api.f, "box", false);
     CAY_AUTO_FD int waits = dial(&api);
     send_request(&api, waits, "POST /api/v1/sandbox/box/exec", NULL, "{\"command\":[\"sleep\"]}");
-    struct cay_strs running = {0};
-    while (running.count < 1 &&
-           cay_provider_executions(api.f.provider, sb.id, &api.f.a, &running, &err) == 0)
-        sched_yield();
+    (void)await_commands(&api, sb.id, 1);
     cay_http_stop(api.server);
     const char *answer = receive(&api, waits);
     CHECK_EQ("accepted", status_of(answer), 202);

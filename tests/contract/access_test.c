@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every store must do with accounts, teams, keys and quotas. */
 #include "model/limits.h"
-#include "store/store.h"
-#include "tests/test.h"
+#include "tests/contract/stores.h"
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
-
-static const char *const stores[] = {"sqlite", "fake"};
-
-/* Runs the body once per store, on `s`. */
-static void each_store(void (*body)(struct cay_store *s, const char *store))
-{
-    for (size_t i = 0; i < COUNT(stores); i++) {
-        struct cay_error err = {0};
-        struct cay_store *s = NULL;
-        CAY_AUTO_FD int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        struct cay_config cfg = {.data_fd = strcmp(stores[i], "fake") == 0 ? -1 : dir};
-        CHECK_EQ(stores[i], cay_store_open(stores[i], &cfg, &s, &err), 0);
-        if (s)
-            body(s, stores[i]);
-        cay_store_close(s);
-    }
-}
 
 static struct cay_holder put_holder(struct cay_store *s, bool team, const char *name)
 {
