@@ -32,6 +32,7 @@ static void add_pairs(struct cay_json_writer *w, const char *key, const struct c
 static void add_collections(struct cay_json_writer *w, const struct cay_create_options *o)
 {
     add_pairs(w, "environmentVars", &o->env);
+    add_pairs(w, "tags", &o->tags);
     if (o->labels.count) {
         cay_jw_array(w, "labels");
         for (size_t i = 0; i < o->labels.count; i++)
@@ -122,6 +123,7 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
     add_optional(&w, "workdir", o->workdir);
     add_optional(&w, "volume", o->volume);
     add_optional(&w, "track", o->track);
+    add_optional(&w, "teamId", o->team);
     if (o->from) {
         cay_jw_object(&w, "source");
         cay_jw_str(&w, "type", "snapshot");
@@ -134,6 +136,8 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
         cay_jw_real(&w, "cpuCores", o->cpus);
     if (o->memory_bytes)
         cay_jw_real(&w, "memoryGB", (double)o->memory_bytes / 0x1p30);
+    if (o->disk_bytes)
+        cay_jw_real(&w, "diskSizeGB", (double)o->disk_bytes / 1e9);
     if (timeout_ms >= 0)
         cay_jw_int(&w, "timeoutMs", timeout_ms);
     if (o->idle_ms)

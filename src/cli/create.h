@@ -6,12 +6,12 @@
 struct cay_create_options {
     struct cay_remote_options remote;
     const char *image, *name, *start, *user, *workdir, *from, *source, *volume, *network, *track,
-        *pull;
+        *pull, *team;
     double cpus;
-    int64_t memory_bytes, timeout_ms, idle_ms, lease_ms;
+    int64_t memory_bytes, disk_bytes, timeout_ms, idle_ms, lease_ms;
     const char *ready_line; /* the rest of these is of `create` alone, which has a start command */
     int64_t ready_port, ready_ms;
-    struct cay_pairs env, secrets;
+    struct cay_pairs env, secrets, tags;
     struct cay_strs labels, secret_files;
     bool no_network, persistent;
 };
@@ -39,6 +39,8 @@ struct cay_create_options {
          'm',                                                                                      \
          .arg = "SIZE",                                                                            \
          .help = "at most this much memory, like 512m"},                                           \
+        {CAY_OPTION_SIZE, "disk", CAY_CREATE_AT(disk_bytes), .arg = "SIZE",                        \
+         .help = "at most this much disk, like 5g"},                                               \
         {CAY_OPTION_PAIRS,   "env",                                                                \
          CAY_CREATE_AT(env), 'e',                                                                  \
          .arg = "KEY=VALUE", .help = "variable inside; KEY alone takes our own value"},            \
@@ -47,6 +49,8 @@ struct cay_create_options {
         {CAY_OPTION_LIST, "secret-file", CAY_CREATE_AT(secret_files), .arg = "NAME=FILE",          \
          .help = "secret inside: what the file holds, without a last newline"},                    \
         {CAY_OPTION_LIST, "label", CAY_CREATE_AT(labels), 'l', .arg = "TEXT", .help = "label"},    \
+        {CAY_OPTION_PAIRS, "tag", CAY_CREATE_AT(tags), .arg = "KEY=VALUE", .help = "tag"},         \
+        {CAY_OPTION_STRING, "team", CAY_CREATE_AT(team), .arg = "ID", .help = "whose it is"},      \
         {CAY_OPTION_STRING,   "user",                                                              \
          CAY_CREATE_AT(user), 'u',                                                                 \
          .arg = "USER",       .help = "who runs commands inside"},                                 \

@@ -12,7 +12,7 @@
 
 struct ls_options {
     struct cay_remote_options remote;
-    const char *status;
+    const char *status, *team;
     bool all;
 };
 
@@ -43,6 +43,9 @@ static const char *list_path(struct cay_cli *cli, const struct ls_options *o, in
     if (o->status)
         path = cay_arena_printf(&cli->arena, "%s&status=%s", path,
                                 cay_remote_quote(&cli->arena, o->status));
+    if (o->team)
+        path = cay_arena_printf(&cli->arena, "%s&team_id=%s", path,
+                                cay_remote_quote(&cli->arena, o->team));
     return o->all ? cay_arena_printf(&cli->arena, "%s&include_terminated=true", path) : path;
 }
 
@@ -75,6 +78,7 @@ static int ls(struct cay_cli *cli, struct cay_error *err)
 static const struct cay_option ls_table[] = {
     {CAY_OPTION_STRING, "status", LS_AT(status), 's', .arg = "STATUS",
      .help = "only those in this state, like RUNNING"},
+    {CAY_OPTION_STRING, "team", LS_AT(team), .arg = "ID", .help = "this team's instead"},
     {CAY_OPTION_FLAG, "all", LS_AT(all), 'a', .help = "those that are gone too"},
     CAY_OPTION_END,
 };

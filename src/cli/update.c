@@ -9,7 +9,7 @@ struct update_options {
     const char *name, *timeout, *idle, *lease; /* times as text: 0 is one of them */
     double cpus;
     int64_t memory_bytes, disk_bytes;
-    struct cay_pairs env;
+    struct cay_pairs env, tags;
     struct cay_strs labels;
 };
 
@@ -25,14 +25,20 @@ static int add_time(struct cay_json_writer *w, const char *key, const char *opti
     return 0;
 }
 
+static void add_pairs(struct cay_json_writer *w, const char *key, const struct cay_pairs *pairs)
+{
+    if (pairs->count == 0)
+        return;
+    cay_jw_object(w, key);
+    for (size_t i = 0; i < pairs->count; i++)
+        cay_jw_str(w, pairs->at[i].key, pairs->at[i].value);
+    cay_jw_object_end(w);
+}
+
 static void add_collections(struct cay_json_writer *w, const struct update_options *o)
 {
-    if (o->env.count > 0) {
-        cay_jw_object(w, "environmentVars");
-        for (size_t i = 0; i < o->env.count; i++)
-            cay_jw_str(w, o->env.at[i].key, o->env.at[i].value);
-        cay_jw_object_end(w);
-    }
+    add_pairs(w, "environmentVars", &o->env);
+    add_pairs(w, "tags", &o->tags);
     if (o->labels.count > 0) {
         cay_jw_array(w, "labels");
         for (size_t i = 0; i < o->labels.count; i++)
@@ -91,6 +97,7 @@ static const struct cay_option table[] = {
      .help = "variable of later commands; replaces all there are"},
     {CAY_OPTION_LIST, "label", AT(labels), 'l', .arg = "TEXT",
      .help = "label; replaces all there are"},
+    {CAY_OPTION_PAIRS, "tag", AT(tags), .arg = "KEY=VALUE", .help = "tag; replaces all there are"},
     CAY_OPTION_END,
 };
 

@@ -3,10 +3,11 @@
 #include "core/jobs.h"
 #include "tests/fixture.h"
 #include <semaphore.h>
+#include <stdatomic.h>
 
 struct gate {
     sem_t begun, go;
-    int drops, runs;
+    atomic_int drops, runs; /* of several jobs at once */
     int result;
 };
 

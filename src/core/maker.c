@@ -124,7 +124,8 @@ void cay_maker_done(struct cay_core *core)
     struct cay_maker *m = &core->maker;
     atomic_store(&m->until_ms, cay_clock_mono_ms() + CAY_MAKER_DRAIN_MS);
     cay_queue_close(&m->jobs);
-    while (m->started > 0)
-        (void)pthread_join(m->threads[--m->started], NULL);
+    for (int i = 0; i < m->started; i++) /* they look at the number themselves */
+        (void)pthread_join(m->threads[i], NULL);
+    m->started = 0;
     cay_queue_done(&m->jobs);
 }

@@ -17,9 +17,10 @@
 #define ROUNDS 16             /* then the other connections have their turn */
 #define UP_MAX (64 * CAY_KIB) /* what may wait for the service */
 
-static bool is_open(const struct cay_conn *c)
+/* One that went to a worker is not ours to look at until it is back. */
+static bool is_open(struct cay_conn *c)
 {
-    return !c->closed && c->phase == CAY_PHASE_PROXY;
+    return !c->closed && cay_conn_is_held(c) && c->phase == CAY_PHASE_PROXY;
 }
 
 static size_t pending_up(const struct cay_relay *r)

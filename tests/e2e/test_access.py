@@ -119,7 +119,10 @@ def test_survives_restart(house):
 def test_team(house):
     ann, bob = client_of(house, "ann", "--scopes", "write,account"), client_of(house, "bob")
     team = ann.post("/teams", {"name": "crew"}).json()["id"]
-    box = ann.create("shared", teamId=team)
+    token = said(house, "key", "create", "--account", "ann")
+    said(house, "create", "--name", "shared", "--team", team, token=token)
+    [line] = said(house, "ls", "--team", team, token=token).splitlines()
+    box = ann.get(f"/sandbox/{line.split()[0]}").json()
     assert (box["accountId"], box["teamId"]) == (team, team)
     assert bob.get(f"/sandbox/{box['id']}").status == 403
     said(house, "team", "set", "--account", "ann", team, "bob", "viewer")

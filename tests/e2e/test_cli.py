@@ -55,11 +55,11 @@ def test_run_interrupted_leaves_nothing(server, client):
 def test_update(cay, client):
     client.create("box", memoryGB=0.25)
     done = cay("update", "box", "--memory", "384m", "--cpus", "0.5", "--timeout", "90m", "--idle-timeout", "10m",
-               "--lease", "5m", "--name", "other", "--label", "a", "--env", "K=v")
+               "--lease", "5m", "--name", "other", "--label", "a", "--tag", "t=u", "--env", "K=v")
     assert done.returncode == 0, done
     told = client.sandbox("other")
     assert (told["memoryGB"], told["cpuCores"], told["timeoutMinutes"]) == (0.375, 0.5, 90)
-    assert (told["idleTimeoutMs"], told["leaseSeconds"], told["labels"]) == (600000, 300, ["a"])
+    assert (told["idleTimeoutMs"], told["leaseSeconds"], told["labels"], told["tags"]) == (600000, 300, ["a"], {"t": "u"})
     assert client.sh("other", "echo $K") == "v\n"
     assert "not a time" in cay("update", "other", "--timeout", "soon").stderr
     assert cay("create", "--name", "leased", "--lease", "2m", "--idle-timeout", "3m").returncode == 0
@@ -68,10 +68,11 @@ def test_update(cay, client):
 
 def test_create_exec_and_the_rest(cay, client):
     done = cay("create", "--name", "made", "--cpus", "0.5", "--memory", "256m", "--env", "A=1", "--label", "x",
-               "--timeout", "5m", "--start", "echo from start; sleep 1000")
+               "--tag", "k=v", "--disk", "300m", "--timeout", "5m", "--start", "echo from start; sleep 1000")
     sandbox = client.sandbox("made")
     assert (done.returncode, done.stdout) == (0, sandbox["id"] + "\n"), done
     assert (sandbox["cpuCores"], sandbox["memoryGB"], sandbox["labels"], sandbox["timeoutMinutes"]) == (0.5, 0.25, ["x"], 5)
+    assert (sandbox["tags"], sandbox["diskSizeGB"]) == ({"k": "v"}, 0.3145728)
 
     done = cay("exec", "made", "--", "sh", "-c", "echo $A; exit 7")
     assert (done.returncode, done.stdout) == (7, "1\n"), done
