@@ -175,7 +175,8 @@ static int down(struct cay_cli *cli, const struct remote *from, const char *dst,
                                   .path = target_of(cli, from->path, dst, into),
                                   .size = CAY_FILE_UNKNOWN,
                                   .mode = CAY_FILE_MODE | (mode & 0777),
-                                  .flags = tree ? CAY_FILE_PLAIN : CAY_FILE_COMMIT};
+                                  .flags =
+                                      tree ? CAY_FILE_PLAIN : CAY_FILE_COMMIT | CAY_FILE_LOOSE};
     return fetch(cli, cay_transfer_path(cli, from->id, tree ? "/archive" : "", from->path, o->user),
                  &rq, tree ? 0 : (uint64_t)cay_json_get_int(there, "size", 0), err);
 }

@@ -164,22 +164,47 @@ enum cay_file_code cay_file_stat(const struct cay_file_request *rq, struct cay_f
 
 /* ---- WRITE ---- */
 
-/* Not spliced: that would hold the pipe while the file is written, and whoever fills it would wait.
- */
-static enum cay_file_code add_all(const struct cay_file_request *rq, struct cay_draft *d)
+/* Through a pipe of our own: while the file is written its pipe is held, and whoever fills stdin's
+ * must not wait for that. */
+static ssize_t move_some(const int own[2], struct cay_draft *d)
+{
+    ssize_t got = splice(STDIN_FILENO, NULL, own[1], NULL, CAY_FILE_PIPE_BYTES, 0);
+    for (ssize_t left = got; left > 0;) {
+        ssize_t n = splice(own[0], NULL, d->fd, NULL, (size_t)left, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n < 0 ? errno : EIO;
+            return -1;
+        }
+        d->bytes += (uint64_t)n;
+        left -= n;
+    }
+    return got;
+}
+
+static ssize_t copy_some(struct cay_draft *d)
 {
     static char buf[CAY_FILE_PIPE_BYTES];
+    ssize_t got = read(STDIN_FILENO, buf, sizeof buf);
+    return got > 0 && cay_draft_add(d, buf, (size_t)got) != CAY_FILE_OK ? -1 : got;
+}
+
+/* What need not be looked at is moved; the end of a file takes only what is written. */
+static enum cay_file_code add_all(const struct cay_file_request *rq, struct cay_draft *d)
+{
+    int own[2];
+    bool moves = !d->hashing && rq->op == CAY_FILE_WRITE && pipe2(own, O_CLOEXEC) == 0;
+    if (moves) /* fewer, longer turns; where it is refused they are as usual */
+        (void)fcntl(own[1], F_SETPIPE_SZ, CAY_FILE_PIPE_BYTES);
     for (;;) {
-        ssize_t n = read(STDIN_FILENO, buf, sizeof buf);
+        ssize_t n = moves ? move_some(own, d) : copy_some(d);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
             return n < 0 ? cay_file_code(errno) : CAY_FILE_OK;
-        enum cay_file_code code = cay_draft_add(d, buf, (size_t)n);
-        if (code == CAY_FILE_OK && rq->limit_bytes && d->bytes > rq->limit_bytes)
-            code = CAY_FILE_TOO_LARGE;
-        if (code != CAY_FILE_OK)
-            return code;
+        if (rq->limit_bytes && d->bytes > rq->limit_bytes)
+            return CAY_FILE_TOO_LARGE;
     }
 }
 
@@ -241,7 +266,7 @@ static void take_back(const struct cay_place *p, const struct cay_draft *d)
 enum cay_file_code cay_file_append(const struct cay_file_request *rq, struct cay_file_reply *reply)
 {
     CAY_AUTO_PLACE struct cay_place p;
-    struct cay_draft d = {.fd = -1, .existed = true, .hashing = true, .place.dir_fd = -1};
+    struct cay_draft d = {.fd = -1, .existed = true, .place.dir_fd = -1};
     CAY_AUTO_FD int fd = -1;
     struct stat st;
     enum cay_file_code code = open_end(rq, &p, &d);

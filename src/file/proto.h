@@ -46,7 +46,8 @@ enum {
     CAY_FILE_PARENTS = 8,   /* directories on the way are made; MKDIR: is there already: fine */
     CAY_FILE_NEW = 16,      /* EXISTS when the target is there */
     CAY_FILE_COMMIT = 32,
-    CAY_FILE_PLAIN = 64, /* UNPACK: owners and the bits above 0777 are not the archive's to say */
+    CAY_FILE_PLAIN = 64,  /* UNPACK: owners and the bits above 0777 are not the archive's to say */
+    CAY_FILE_LOOSE = 128, /* WRITE: the disk is not waited for, as cp does not */
 };
 
 /* Paths are relative to cwd, or absolute. Numbers that do not matter to an operation are 0. */

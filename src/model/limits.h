@@ -114,7 +114,7 @@
 #define CAY_FILE_CALL_MS 60000 /* of one that moves no data */
 #define CAY_FILE_DATA_MS (24 * 60 * 60 * 1000LL)
 #define CAY_FILE_VERDICT_MS 300000        /* from the end of an upload to its file */
-#define CAY_FILE_PIPE_BYTES (256 * 1024)  /* of one that data goes through */
+#define CAY_FILE_PIPE_BYTES (512 * 1024)  /* of one that data goes through */
 #define CAY_FILE_ARGS 192                 /* of cay-file */
 #define CAY_FILE_DEPTH 256                /* of a tree that is walked */
 #define CAY_FILE_PAGE 1000                /* entries */
