@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay create */
 #include "cli/create.h"
-#include "base/path.h"
 #include "cli/network.h"
 #include "cli/output.h"
+#include "cli/secret.h"
 #include "model/limits.h"
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,36 +40,13 @@ static void add_collections(struct cay_json_writer *w, const struct cay_create_o
     }
 }
 
-/* NAME=FILE. An editor's last newline is no part of a secret. */
-static int read_secret(struct cay_arena *a, const char *text, struct cay_pairs *out,
-                       struct cay_error *err)
-{
-    const char *eq = strchr(text, '=');
-    char *value;
-    size_t len;
-    if (!eq || eq == text || !eq[1])
-        return cay_fail(err, CAY_ERR_INVALID, "--secret-file: \"%s\" is not NAME=FILE", text);
-    CAY_AUTO_FREE char *real = realpath(eq + 1, NULL); /* behind links too: they are his own */
-    int r = cay_path_read(AT_FDCWD, real ? real : eq + 1, CAY_MAX_ENV_BYTES, a, &value, &len, err);
-    if (r < 0)
-        return cay_wrap(err, "cannot read the secret in %s", eq + 1);
-    if (strlen(value) != len || !cay_str_is_utf8(value, len))
-        return cay_fail(err, CAY_ERR_INVALID, "the secret in %s is no text", eq + 1);
-    if (len > 0 && value[len - 1] == '\n')
-        value[len - 1] = 0;
-    cay_pairs_set(a, out, cay_arena_strndup(a, text, (size_t)(eq - text)), value);
-    return 0;
-}
-
 static int add_secrets(struct cay_json_writer *w, struct cay_arena *a,
                        const struct cay_create_options *o, struct cay_error *err)
 {
     struct cay_pairs all = {0};
-    int r = 0;
     for (size_t i = 0; i < o->secrets.count; i++)
         cay_pairs_set(a, &all, o->secrets.at[i].key, o->secrets.at[i].value);
-    for (size_t i = 0; i < o->secret_files.count && r == 0; i++)
-        r = read_secret(a, o->secret_files.at[i], &all, err);
+    int r = cay_secret_files(a, "secret-file", &o->secret_files, &all, err);
     if (r == 0)
         add_pairs(w, "secrets", &all);
     return r;
@@ -144,13 +120,13 @@ int cay_create(struct cay_cli *cli, const struct cay_create_options *o, const ch
         cay_jw_int(&w, "idleTimeoutMs", o->idle_ms);
     if (o->lease_ms)
         cay_jw_int(&w, "leaseSeconds", o->lease_ms / 1000);
-    if (o->network || o->no_network)
-        cay_network_put(&w, o->no_network ? "off" : o->network);
     if (o->persistent)
         cay_jw_bool(&w, "persistent", true);
     add_collections(&w, o);
     add_ready(&w, o);
     int r = add_secrets(&w, &cli->arena, o, err);
+    if (r == 0)
+        r = cay_network_put(&w, &cli->arena, o->no_network ? "off" : o->network, &o->edge, err);
     if (r < 0)
         return r;
     cay_jw_object_end(&w);

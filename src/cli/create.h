@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `create` and `run` both take to describe a sandbox. */
 #pragma once
+#include "cli/network.h"
 #include "cli/remote.h"
 
 struct cay_create_options {
@@ -13,6 +14,7 @@ struct cay_create_options {
     int64_t ready_port, ready_ms;
     struct cay_pairs env, secrets, tags;
     struct cay_strs labels, secret_files;
+    struct cay_edge_options edge;
     bool no_network, persistent;
 };
 
@@ -59,6 +61,7 @@ struct cay_create_options {
          .arg = "DIR",           .help = "where commands begin"},                                  \
         {CAY_OPTION_STRING, "network", CAY_CREATE_AT(network), .arg = "WHAT",                      \
          .help = "what it may reach: open, off, observe, or rules like *.debian.org:80,…"},        \
+        CAY_EDGE_OPTIONS(CAY_CREATE_AT(edge)),                                                     \
     {                                                                                              \
         CAY_OPTION_FLAG, "no-network", CAY_CREATE_AT(no_network),                                  \
             .help = "the same as --network off"                                                    \

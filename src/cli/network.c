@@ -4,11 +4,13 @@
 #include "base/clock.h"
 #include "cli/output.h"
 #include "cli/remote.h"
+#include "cli/secret.h"
 #include <string.h>
 
 struct network_options {
     struct cay_remote_options remote;
     struct cay_strs allow, deny;
+    struct cay_edge_options edge;
     bool open, off, observe, apply;
 };
 
@@ -30,21 +32,84 @@ static void put_list(struct cay_json_writer *w, const char *key, const struct ca
     cay_jw_array_end(w);
 }
 
-void cay_network_put(struct cay_json_writer *w, const char *text)
+/* As it is asked for. */
+struct asked {
+    const char *mode;
+    struct cay_strs allow, deny; /* rules, with commas between */
+    struct cay_pairs headers;    /* "HOST/NAME" */
+};
+
+static bool is_same_host(const struct cay_pair *one, const struct cay_pair *other)
+{
+    size_t len = strcspn(one->key, "/");
+    return strncmp(one->key, other->key, len + 1) == 0;
+}
+
+static void put_headers(struct cay_json_writer *w, struct cay_arena *a, const struct cay_pairs *all)
+{
+    cay_jw_object(w, "headers");
+    for (size_t i = 0; i < all->count; i++) {
+        size_t len = strcspn(all->at[i].key, "/"), k = 0;
+        while (!is_same_host(&all->at[i], &all->at[k]))
+            k++;
+        if (k < i)
+            continue; /* it was among those of the first */
+        cay_jw_object(w, cay_arena_strndup(a, all->at[i].key, len));
+        for (; k < all->count; k++)
+            if (is_same_host(&all->at[i], &all->at[k]))
+                cay_jw_str(w, all->at[k].key + len + 1, all->at[k].value);
+        cay_jw_object_end(w);
+    }
+    cay_jw_object_end(w);
+}
+
+static void put_policy(struct cay_json_writer *w, struct cay_arena *a, const struct asked *p)
+{
+    if (p->allow.count + p->deny.count + p->headers.count == 0) {
+        cay_jw_str(w, "networkPolicy", p->mode);
+        return;
+    }
+    cay_jw_object(w, "networkPolicy");
+    cay_jw_str(w, "mode", p->mode);
+    if (p->allow.count > 0)
+        put_list(w, "allow", &p->allow);
+    if (p->deny.count > 0)
+        put_list(w, "deny", &p->deny);
+    if (p->headers.count > 0)
+        put_headers(w, a, &p->headers);
+    cay_jw_object_end(w);
+}
+
+static int read_headers(struct cay_arena *a, const struct cay_edge_options *edge,
+                        struct cay_pairs *out, struct cay_error *err)
+{
+    int r = cay_secret_variables(a, "edge-header", &edge->headers, out, err);
+    if (r == 0)
+        r = cay_secret_files(a, "edge-header-file", &edge->header_files, out, err);
+    for (size_t i = 0; i < out->count && r == 0; i++)
+        if (!strchr(out->at[i].key, '/'))
+            r = cay_fail(err, CAY_ERR_INVALID, "--edge-header: \"%s\" is not HOST/NAME",
+                         out->at[i].key);
+    return r;
+}
+
+int cay_network_put(struct cay_json_writer *w, struct cay_arena *a, const char *text,
+                    const struct cay_edge_options *edge, struct cay_error *err)
 {
     static const struct {
         const char *word, *mode;
     } words[] = {{"off", "deny-all"}, {"open", "allow-all"}, {"observe", "observe"}};
-    for (size_t i = 0; i < CAY_COUNT(words); i++)
-        if (strcmp(text, words[i].word) == 0) {
-            cay_jw_str(w, "networkPolicy", words[i].mode);
-            return;
-        }
-    cay_jw_object(w, "networkPolicy");
-    cay_jw_array(w, "allow");
-    put_rules(w, text);
-    cay_jw_array_end(w);
-    cay_jw_object_end(w);
+    struct asked p = {.mode = text ? "custom" : "allow-all"};
+    int r = read_headers(a, edge, &p.headers, err);
+    if (r < 0 || (!text && p.headers.count == 0))
+        return r;
+    for (size_t i = 0; text && i < CAY_COUNT(words); i++)
+        if (strcmp(text, words[i].word) == 0)
+            p.mode = words[i].mode;
+    if (strcmp(p.mode, "custom") == 0)
+        cay_strs_push(a, &p.allow, text);
+    put_policy(w, a, &p);
+    return 0;
 }
 
 static void print_wanted(struct cay_cli *cli, const struct cay_json *list)
@@ -91,22 +156,19 @@ static int set(struct cay_cli *cli, const struct network_options *o, const char 
 {
     CAY_AUTO_BUF struct cay_buf body = {0};
     struct cay_json_writer w = {.buf = &body};
+    struct asked p = {.mode = o->off               ? "deny-all"
+                              : o->observe         ? "observe"
+                              : o->allow.count > 0 ? "custom"
+                                                   : "allow-all",
+                      .allow = o->allow,
+                      .deny = o->deny};
+    int r = read_headers(&cli->arena, &o->edge, &p.headers, err);
+    if (r < 0)
+        return r;
     cay_jw_object(&w, NULL);
-    if (o->off || o->observe)
-        cay_network_put(&w, o->off ? "off" : "observe");
-    else if (o->open && o->deny.count == 0)
-        cay_network_put(&w, "open");
-    else {
-        cay_jw_object(&w, "networkPolicy");
-        cay_jw_str(&w, "mode", o->allow.count > 0 ? "custom" : "allow-all");
-        if (o->allow.count > 0)
-            put_list(&w, "allow", &o->allow);
-        if (o->deny.count > 0)
-            put_list(&w, "deny", &o->deny);
-        cay_jw_object_end(&w);
-    }
+    put_policy(&w, &cli->arena, &p);
     cay_jw_object_end(&w);
-    int r = patch(cli, id, &body, err);
+    r = patch(cli, id, &body, err);
     if (r == 0 && o->remote.json)
         cay_output_json(cli->raw);
     return r;
@@ -165,8 +227,9 @@ static int network(struct cay_cli *cli, struct cay_error *err)
     int says = o->off + o->observe + (o->open || o->deny.count > 0 || o->allow.count > 0);
     if (proposes && strcmp(args->at[0], "propose") != 0)
         return cay_fail(err, CAY_ERR_INVALID, "cay network ID, or cay network propose ID");
+    bool edge = o->edge.headers.count + o->edge.header_files.count > 0;
     if (says > 1 || (o->open && o->allow.count > 0) || (proposes && says) ||
-        (!proposes && o->apply))
+        (!proposes && o->apply) || (edge && !says))
         return cay_fail(err, CAY_ERR_INVALID, "these options contradict each other");
     if (proposes)
         return propose(cli, o, args->at[1], err);
@@ -182,6 +245,7 @@ static const struct cay_option table[] = {
     {CAY_OPTION_FLAG, "open", AT(open), .help = "it may reach all that is public"},
     {CAY_OPTION_FLAG, "off", AT(off), .help = "it may reach nothing"},
     {CAY_OPTION_FLAG, "observe", AT(observe), .help = "open, to find out what it needs"},
+    CAY_EDGE_OPTIONS(AT(edge)),
     {CAY_OPTION_FLAG, "apply", AT(apply), .help = "of propose: make it the policy"},
     CAY_OPTION_END,
 };

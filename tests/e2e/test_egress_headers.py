@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Secrets at the edge: headers that requests are given on their way out, and that every request is looked at."""
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.egress import WEB, probe, refused, wish
 from harness.internet import BANNER, HEADS, HTTP
-from harness.server import Server
-from harness.wait import until
+from harness.server import CAY, Server
+from harness.wait import stretch, until
 
 SECRET = "Bearer s3cret-of-the-edge"
 
@@ -96,6 +98,34 @@ setInterval(() => s.write('GET / HTTP/1.1\\r\\nHost: web.example\\r\\n\\r\\n'), 
     again = client.post(f"/sandbox/{fork['id']}/fork", {"name": "again"}).json()
     for one in (fork, again):
         assert SECRET in heads(client, one, "web.example", get("web.example", last=True))["data"]
+
+
+def test_cli(server, client, tmp_path):
+    """The value is named by a variable or a file, and so not on the command line."""
+    (tmp_path / "key").write_text("k3y\n")
+
+    def cay(*args):
+        return subprocess.run([CAY, *args], capture_output=True, text=True, timeout=stretch(30),
+                              env={**os.environ, "CAY_URL": server.url, "EDGE": SECRET})
+
+    done = cay("create", "--name", "box", "--network", "web.example,other.example", "--edge-header", "web.example/Authorization=EDGE",
+               "--edge-header-file", f"web.example/X-Key={tmp_path}/key", "--edge-header", "other.example:80/X=EDGE")
+    assert done.returncode == 0, done
+    box = client.sandbox("box")
+    assert box["networkPolicy"] == {"mode": "custom", "allow": ["web.example", "other.example"], "headers": {
+        "web.example": {"Authorization": None, "X-Key": None}, "other.example:80": {"X": None}}}
+    said = heads(client, box, "web.example", get("web.example", last=True))["data"]
+    assert f"Authorization: {SECRET}\r\nX-Key: k3y\n" in said, said
+    assert cay("network", "--open", "--edge-header-file", f"web.example/X-Key={tmp_path}/key", "box").returncode == 0
+    assert client.sandbox("box")["networkPolicy"] == {"mode": "allow-all", "headers": {"web.example": {"X-Key": None}}}
+    run = cay("run", "--edge-header", "web.example/Authorization=EDGE", "--", "env")
+    assert run.returncode == 0 and "s3cret" not in run.stdout, run
+    for bad, why in ((["web.example/X=NOBODY_HAS_THIS"], "NOBODY_HAS_THIS has no value"), (["web.example=EDGE"], "HOST/NAME"),
+                     (["web.example/X"], "NAME=VARIABLE"), (["web.example/Host=EDGE"], "no header that can be set"),
+                     (["web.example/X=EDGE", "--network", "other.example"], "not allowed"), (["web.example/X=EDGE", "--no-network"], "say nothing")):
+        done = cay("create", "--edge-header", *bad)
+        assert done.returncode == 1 and why in done.stderr, (bad, done)
+    assert cay("network", "--edge-header", "web.example/X=EDGE", "box").returncode == 1, "and what may it reach?"
 
 
 def test_it_is_there_after_a_crash(fresh, net):
