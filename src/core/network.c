@@ -64,6 +64,7 @@ int cay_network_seal(struct cay_core *core, const char *account_id, const struct
 {
     const struct cay_pairs *said = &network->new_headers;
     struct cay_pairs sealed = cay_pairs_room(a, said->count);
+    size_t sum = 0;
     if (said->count > CAY_MAX_NET_HEADERS)
         return cay_fail_field(err, "networkPolicy.headers", "a policy has at most %d headers",
                               CAY_MAX_NET_HEADERS);
@@ -80,7 +81,12 @@ int cay_network_seal(struct cay_core *core, const char *account_id, const struct
         if (!text)
             return bad_header(pair, "null keeps a header that is there, and there is none", err);
         cay_pairs_push(a, &sealed, pair->key, text);
+        sum += strlen(text) / 4 * 3; /* as it is without base64 */
     }
+    if (sum > CAY_MAX_NET_HEADERS_SUM)
+        return cay_fail_field(err, "networkPolicy.headers",
+                              "the headers of a policy have at most %lld KiB together",
+                              CAY_MAX_NET_HEADERS_SUM / CAY_KIB);
     if (said->count > 0)
         network->headers = sealed;
     network->new_headers = (struct cay_pairs){0};

@@ -128,11 +128,12 @@
 #define CAY_FILE_WATCHES 8192            /* directories below one that is watched */
 
 /* the network */
-#define CAY_MAX_RULES 1000           /* of one policy, all its lists together */
-#define CAY_MAX_RULE 300             /* bytes of one, as it is written */
-#define CAY_MAX_HOST 253             /* bytes of a name, without a final dot */
-#define CAY_MAX_NET_HEADERS 32       /* that a policy adds to requests */
-#define CAY_MAX_NET_HEADER 8192      /* bytes of the value of one */
+#define CAY_MAX_RULES 1000                     /* of one policy, all its lists together */
+#define CAY_MAX_RULE 300                       /* bytes of one, as it is written */
+#define CAY_MAX_HOST 253                       /* bytes of a name, without a final dot */
+#define CAY_MAX_NET_HEADERS 32                 /* that a policy adds to requests */
+#define CAY_MAX_NET_HEADER 8192                /* bytes of the value of one */
+#define CAY_MAX_NET_HEADERS_SUM (32 * CAY_KIB) /* of all: each connection may have to hold them */
 #define CAY_CLAIM_MAX (16 * CAY_KIB) /* of a connection's first bytes, looked at for a name */
 #define CAY_DNS_MESSAGE 4096         /* bytes of one that is read or made */
 #define CAY_DNS_UDP 1232             /* that we say we take */
@@ -154,6 +155,7 @@
 #define CAY_NET_DNS_BURST 500
 #define CAY_NET_REST_MS 50           /* nothing is taken for so long once it had more */
 #define CAY_NET_DNS_WAITING 64       /* of one sandbox that wait for an answer */
+#define CAY_NET_DNS_ACCOUNT 256      /* of all of an account's */
 #define CAY_NET_DNS_SESSIONS 64      /* that it asks by TCP */
 #define CAY_NET_DNS_SESSION_MS 30000 /* how long one of these lasts */
 #define CAY_NET_DIAL_MS 15000        /* until a connection stands, or does not */
@@ -163,6 +165,7 @@
 #define CAY_NET_PIPE_BYTES (64 * CAY_KIB)  /* between its two sockets at most, each way */
 #define CAY_NET_LITTLE (4 * CAY_KIB)       /* less is copied at once, more goes through a pipe */
 #define CAY_NET_SPARE_PIPES 64
+#define CAY_NET_PIPES_PART 16  /* one pipe for so many descriptors that there may be, at most */
 #define CAY_NET_TALLY_MS 1000  /* between two looks at what limited accounts have moved */
 #define CAY_NET_USERS 4096     /* accounts of whose use is kept what they used today */
 #define CAY_NET_NAMES 64       /* of one address that are asked about */

@@ -79,6 +79,12 @@ static bool may_ask(struct cay_way *w)
     return cay_bucket_take(&w->ask_rate, CAY_NET_DNS_RATE, CAY_NET_DNS_BURST, cay_clock_mono_ms());
 }
 
+/* Nameservers are asked so many questions at once: no account may have all of them. */
+static bool may_wait(const struct cay_way *w)
+{
+    return w->question_count < CAY_NET_DNS_WAITING && w->payer->asking < CAY_NET_DNS_ACCOUNT;
+}
+
 /* The code to answer with, -1: nothing is answered, -2: somebody has to be asked. */
 static int judge(struct cay_way *w, const void *msg, size_t len, struct cay_dns_query *q)
 {
@@ -92,7 +98,9 @@ static int judge(struct cay_way *w, const void *msg, size_t len, struct cay_dns_
         cay_metric_add(&cay_net_not_answered, 1);
         return CAY_DNS_REFUSED;
     }
-    return q->type == CAY_DNS_A || q->type == CAY_DNS_AAAA ? -2 : CAY_DNS_OK;
+    if (q->type != CAY_DNS_A && q->type != CAY_DNS_AAAA)
+        return CAY_DNS_OK;
+    return may_wait(w) ? -2 : CAY_DNS_FAILED;
 }
 
 static struct cay_dns_found nothing(int code)
@@ -131,6 +139,7 @@ static void drop_question(struct cay_question *q)
     if (q->next)
         q->next->link = q->link;
     q->way->question_count--;
+    q->way->payer->asking--;
     free(q);
 }
 
@@ -156,6 +165,7 @@ static void ask_for(const struct cay_question *asked)
         q->next->link = &q->next;
     w->questions = q;
     w->question_count++;
+    w->payer->asking++;
     cay_resolver_ask(w->egress->resolver, q->query.name, q->query.type, &q->lookup);
 }
 
@@ -198,8 +208,6 @@ void cay_way_asked(struct cay_watch *dns, uint32_t events)
             return;
         }
         int code = judge(w, msg, (size_t)len, &q.query); /* an empty one costs its turn too */
-        if (code == -2 && w->question_count >= CAY_NET_DNS_WAITING)
-            code = CAY_DNS_FAILED;
         if (code == -2) {
             ask_for(&q);
         } else if (code >= 0) {
@@ -222,6 +230,9 @@ static void end_session(struct cay_session *s)
     if (s->next)
         s->next->link = s->link;
     s->way->session_count--;
+    s->way->payer->connections--;
+    s->way->egress->connections--;
+    s->way->payer->asking -= s->waits;
     free(s);
 }
 
@@ -239,6 +250,7 @@ static void found_for_session(struct cay_lookup *l, const struct cay_dns_found *
 {
     struct cay_session *s =
         (struct cay_session *)((char *)l - offsetof(struct cay_session, lookup));
+    s->way->payer->asking -= s->waits;
     s->waits = false;
     s->broken = !tell(s, found);
     cay_loop_again(s->way->egress->loop, &s->turn);
@@ -253,6 +265,7 @@ static void work_off(struct cay_session *s, size_t len)
     memmove(s->bytes, s->bytes + 2 + len, s->len);
     if (code == -2) {
         s->waits = true;
+        s->way->payer->asking++;
         cay_resolver_ask(s->way->egress->resolver, s->query.name, s->query.type, &s->lookup);
     } else {
         struct cay_dns_found none = nothing(code);
@@ -321,6 +334,8 @@ void cay_way_session(struct cay_way *w, int fd)
         s->next->link = &s->next;
     w->sessions = s;
     w->session_count++;
+    w->payer->connections++;
+    w->egress->connections++;
     cay_deadline_set(&w->egress->asking, &s->timer);
     if (!cay_loop_watch(w->egress->loop, &s->watch, EPOLLIN | EPOLLRDHUP | EPOLLET))
         end_session(s);

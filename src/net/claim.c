@@ -39,7 +39,6 @@ static bool take_vector(struct view *v, size_t length_bytes, struct view *out)
 
 /* TLS */
 
-#define TLS_HANDSHAKE 22
 #define TLS_CLIENT_HELLO 1
 #define TLS_SERVER_NAME 0
 
@@ -103,7 +102,7 @@ static bool gather(struct view v, uint8_t *out, size_t *len_out)
     while (v.len > 0) {
         if (!take_number(&v, 1, &type))
             break;
-        if (type != TLS_HANDSHAKE)
+        if (type != CAY_CLAIM_TLS_BYTE)
             return false;
         if (!take_number(&v, 2, &version) || !take_number(&v, 2, &size))
             break;
@@ -121,14 +120,14 @@ static bool gather(struct view v, uint8_t *out, size_t *len_out)
     return true;
 }
 
-/* Another record amid the hello, an empty one, one too long: some read on. What has no version of
- * TLS need not be TLS at all. */
+/* Another record amid the hello, an empty one, one too long: some read on. What has no version that
+ * anybody takes for TLS's need not be TLS at all. */
 static enum cay_claim_result read_tls(struct view v, struct cay_claim *out)
 {
     uint8_t bytes[CAY_CLAIM_MAX];
     struct view handshake = {bytes, 0}, hello;
     size_t type, size;
-    const enum cay_claim_result odd = v.len > 1 && v.at[1] == 3 ? CAY_CLAIM_BAD : CAY_CLAIM_NONE;
+    const enum cay_claim_result odd = v.len > 1 && v.at[1] < 0x10 ? CAY_CLAIM_BAD : CAY_CLAIM_NONE;
     if (!gather(v, bytes, &handshake.len))
         return odd;
     if (!take_number(&handshake, 1, &type))
@@ -146,9 +145,9 @@ static enum cay_claim_result read_tls(struct view v, struct cay_claim *out)
     return result == CAY_CLAIM_BAD ? odd : result;
 }
 
-static enum cay_claim_result read_http(struct view v, struct cay_claim *out)
+static enum cay_claim_result read_http(struct view v, bool ended, struct cay_claim *out)
 {
-    switch (cay_request_read(v.at, v.len, &out->request)) {
+    switch (cay_request_read(v.at, v.len, ended, &out->request)) {
     case CAY_REQUEST_MORE:
         return CAY_CLAIM_MORE;
     case CAY_REQUEST_NOT:
@@ -169,10 +168,10 @@ enum cay_claim_result cay_claim_read(const void *data, size_t len, bool ended,
     struct view v = {data, len < CAY_CLAIM_MAX ? len : CAY_CLAIM_MAX};
     struct cay_claim claim = {0};
     enum cay_claim_result result = CAY_CLAIM_MORE;
-    if (v.len > 0 && v.at[0] == TLS_HANDSHAKE)
+    if (v.len > 0 && v.at[0] == CAY_CLAIM_TLS_BYTE)
         result = read_tls(v, &claim);
     else if (v.len > 0)
-        result = read_http(v, &claim);
+        result = read_http(v, ended, &claim);
     if (result == CAY_CLAIM_MORE && v.len == CAY_CLAIM_MAX)
         result = CAY_CLAIM_BAD; /* others may read on, and find a name */
     if (result == CAY_CLAIM_MORE && ended)

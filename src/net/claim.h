@@ -18,6 +18,8 @@ enum cay_claim_protocol {
     CAY_CLAIM_HTTP,
 };
 
+#define CAY_CLAIM_TLS_BYTE 22 /* the first */
+
 struct cay_claim {
     enum cay_claim_protocol protocol;
     char name[CAY_HOST_SIZE];

@@ -47,7 +47,8 @@ static const struct {
     {"a user", "GET http://u@a.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n", CAY_CLAIM_BAD, NULL},
     {"a proxy is asked", "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example\r\n\r\n",
      CAY_CLAIM_NAMED, "a.example"},
-    {"capitals without end", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", CAY_CLAIM_NONE, NULL},
+    {"capitals without end", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", CAY_CLAIM_MORE, NULL},
+    {"capitals, and then none", "AMQP\1\1\0\n", CAY_CLAIM_NONE, NULL},
     {"bytes", "\x80\x01", CAY_CLAIM_NONE, NULL},
 };
 
@@ -181,7 +182,8 @@ TEST(claim_of_what_begins_like_tls)
         enum cay_claim_result want;
     } cases[] = {
         {"a version of its own", "\x16\2\1\0\4\2", 6, CAY_CLAIM_NONE},
-        {"something else", "\x16\1\0\0\0\0\0\0", 8, CAY_CLAIM_NONE},
+        {"something else", "\x16\x20\0\0\0\0\0\0", 8, CAY_CLAIM_NONE},
+        {"megabytes, by a version of its own", "\x16\4\3\0\4\1\xff\xff\xff", 9, CAY_CLAIM_BAD},
         {"an empty record", "\x16\3\1\0\0", 5, CAY_CLAIM_BAD},
         {"a long record", "\x16\3\1\xff\xff", 5, CAY_CLAIM_BAD},
         {"another message", "\x16\3\1\0\4\2\0\0\0", 9, CAY_CLAIM_NONE},

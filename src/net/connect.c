@@ -110,9 +110,9 @@ void cay_connection_cut(struct cay_connection *c)
     if (c->pair.relay) {
         cay_link_close(&c->pair, true);
     } else {
-        cay_loop_unwatch(c->way->egress->loop, &c->dial);
+        cay_loop_forget(c->way->egress->loop, &c->pair.out);
         cay_socket_reset(&c->pair.in.fd);
-        cay_socket_reset(&c->dial.fd);
+        cay_socket_reset(&c->pair.out.fd);
     }
     forget(c);
 }
@@ -183,29 +183,26 @@ static void failed(struct cay_connection *c)
     cay_connection_cut(c);
 }
 
-static void carry(struct cay_connection *c)
+static void carry(struct cay_connection *c, uint32_t events)
 {
     struct cay_egress *e = c->way->egress;
     cay_deadline_clear(&c->timer);
-    cay_loop_unwatch(e->loop, &c->dial);
-    c->pair.out.fd = cay_take_fd(&c->dial.fd);
     c->pair.sent.looks = cay_edge_looks(&c->way->policy);
+    c->pair.sharers = &c->way->connection_count;
     c->pair.asks = cay_edge_asks;
     c->pair.over = over;
-    if (!cay_link_begin(&c->pair, &e->relay)) {
-        c->dial.fd = cay_take_fd(&c->pair.out.fd);
-        c->pair.relay = NULL;
+    if (!cay_link_begin(&c->pair, &e->relay))
         failed(c);
-    }
+    else
+        c->pair.out.ready(&c->pair.out,
+                          events); /* the other side may have said something already */
 }
 
 static void dialled(struct cay_watch *w, uint32_t events)
 {
     struct cay_connection *c =
-        (struct cay_connection *)((char *)w - offsetof(struct cay_connection, dial));
-    int error = 0;
-    socklen_t len = sizeof error;
-    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 || error != 0) {
+        (struct cay_connection *)((char *)w - offsetof(struct cay_connection, pair.out));
+    if (events & EPOLLERR) {
         failed(c);
         return;
     }
@@ -219,7 +216,7 @@ static void dialled(struct cay_watch *w, uint32_t events)
     if (r < 0)
         failed(c);
     else if (r > 0)
-        carry(c);
+        carry(c, events);
 }
 
 static bool dial(struct cay_connection *c)
@@ -231,15 +228,16 @@ static bool dial(struct cay_connection *c)
         .sin6_family = AF_INET6, .sin6_port = htons(to->port), .sin6_addr = to->ip};
     struct sockaddr_in a4 = {.sin_family = AF_INET, .sin_port = htons(to->port)};
     memcpy(&a4.sin_addr, &to->ip.s6_addr[12], sizeof a4.sin_addr);
-    c->dial = (struct cay_watch){
+    c->pair.out = (struct cay_watch){
         .fd = socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0),
         .ready = dialled};
-    if (c->dial.fd < 0)
+    int fd = c->pair.out.fd;
+    if (fd < 0)
         return false;
-    int r = v4 ? connect(c->dial.fd, (struct sockaddr *)&a4, sizeof a4)
-               : connect(c->dial.fd, (struct sockaddr *)&a6, sizeof a6);
+    int r = v4 ? connect(fd, (struct sockaddr *)&a4, sizeof a4)
+               : connect(fd, (struct sockaddr *)&a6, sizeof a6);
     return (r == 0 || errno == EINPROGRESS) &&
-           cay_loop_watch(e->loop, &c->dial, EPOLLIN | EPOLLOUT | EPOLLET);
+           cay_loop_watch(e->loop, &c->pair.out, CAY_LINK_EVENTS);
 }
 
 /* ---- the inner side ---- */
@@ -269,7 +267,7 @@ static void open_connection(struct cay_way *w, int *fd, const struct cay_address
     c->way = w;
     c->to = *to;
     c->pair.in.fd = cay_take_fd(fd);
-    c->pair.out.fd = c->dial.fd = -1;
+    c->pair.out.fd = -1;
     c->wish = wish;
     c->wish_serial = wish->serial;
     c->proxied = cay_net_host_proxied(&w->egress->host, to, name);
@@ -298,7 +296,8 @@ static void take(struct cay_way *w, int *fd)
         return;
     struct cay_address to = {wanted.sin6_addr, ntohs(wanted.sin6_port)};
     if (to.port == CAY_NET_DNS_PORT) {
-        cay_way_session(w, cay_take_fd(fd));
+        if (may_open(w))
+            cay_way_session(w, cay_take_fd(fd));
         return;
     }
     enum cay_verdict v = cay_way_judge(w, &to, NULL, NULL, &name);

@@ -21,10 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define STATUS_LEN 12  /* "HTTP/1.1 101" */
-#define CHUNK_LINE 512 /* more than what stands between two chunks */
+#define STATUS_LEN 12 /* "HTTP/1.1 101" */
+#define FEW 256       /* bytes that are looked at again whatever comes */
 
 static char bytes[CAY_CLAIM_MAX]; /* one thread */
 
@@ -74,6 +75,7 @@ bool cay_edge_missed(const struct cay_connection *c)
 static bool pass(struct cay_connection *c, uint64_t count)
 {
     cay_deadline_clear(&c->timer);
+    c->looked = 0;
     c->pair.sent.pass = count;
     return true;
 }
@@ -88,7 +90,7 @@ static bool pass_all(struct cay_connection *c)
 static bool wait_for_more(struct cay_connection *c)
 {
     if (c->pair.sent.last)
-        return pass_all(c); /* half of something, and no more */
+        return pass_all(c); /* half of something that is no request, and no more */
     if (!c->timer.next)
         cay_deadline_set(&c->way->egress->claiming, &c->timer);
     return true;
@@ -100,16 +102,22 @@ static bool refuse(struct cay_connection *c, enum cay_verdict v)
     return false;
 }
 
+/* Then it was allowed; a change of the policy asks again about all that were said. */
+static bool said_before(const struct cay_connection *c, const char *host)
+{
+    return c->claim && strcmp(c->claim, host) == 0;
+}
+
 /* May it have this host? */
 static bool claims(struct cay_connection *c, const char *host)
 {
     const char *ignored;
-    if (!c->claim || strcmp(c->claim, host) != 0) {
-        free(c->claim);
-        c->claim = strdup(host);
-        if (!c->claim)
-            abort();
-    }
+    if (said_before(c, host))
+        return true;
+    free(c->claim);
+    c->claim = strdup(host);
+    if (!c->claim)
+        abort();
     enum cay_verdict v = cay_way_judge(c->way, &c->to, c->name, c->claim, &ignored);
     return v == CAY_NET_ALLOWED || refuse(c, v);
 }
@@ -150,7 +158,7 @@ static bool send_on(struct cay_connection *c, const struct cay_request *r)
     c->stage = r->chunked ? CAY_STAGE_FIRST_CHUNK : leaves ? CAY_STAGE_ANSWER : CAY_STAGE_HEAD;
     c->connects = r->connects;
     c->pair.received.looks = leaves;
-    if (count == 0 && (leaves || !r->upgrades))
+    if (count == 0 && (leaves || !r->upgrades) && !r->loose)
         return pass(c, r->len + r->length);
     if (recv(c->pair.in.fd, bytes, r->len, 0) != (ssize_t)r->len) {
         cay_connection_cut(c);
@@ -184,7 +192,7 @@ static bool ask_first(struct cay_connection *c, size_t len)
 static bool ask_head(struct cay_connection *c, size_t len)
 {
     struct cay_request r;
-    switch (cay_request_read(bytes, len, &r)) {
+    switch (cay_request_read(bytes, len, c->pair.sent.last, &r)) {
     case CAY_REQUEST_MORE:
         return len == sizeof bytes ? refuse(c, CAY_NET_UNLISTED) : wait_for_more(c);
     case CAY_REQUEST_NOT:
@@ -196,31 +204,60 @@ static bool ask_head(struct cay_connection *c, size_t len)
     return (!r.host[0] || claims(c, r.host)) && send_on(c, &r);
 }
 
-static bool ask_chunk(struct cay_connection *c, size_t len)
-{
-    size_t line;
-    uint64_t size;
-    switch (cay_request_chunk(bytes, len, c->stage == CAY_STAGE_FIRST_CHUNK, &line, &size)) {
-    case CAY_REQUEST_MORE:
-        return wait_for_more(c);
-    case CAY_REQUEST_WHOLE:
-        c->stage = size > 0 ? CAY_STAGE_CHUNK : CAY_STAGE_TRAILER;
-        return pass(c, line + size);
-    default:
-        return refuse(c, CAY_NET_UNLISTED);
-    }
-}
-
-static bool ask_trailer(struct cay_connection *c, size_t len)
+/* What stands around a body's bytes; they pass with what is before them. */
+static enum cay_request_result read_frame(struct cay_connection *c, const char *at, size_t len,
+                                          uint64_t *passes_out)
 {
     size_t lines;
-    enum cay_request_result how = cay_request_trailer(bytes, len, &lines);
+    uint64_t size = 0;
+    bool trailer = c->stage == CAY_STAGE_TRAILER;
+    enum cay_request_result how =
+        trailer ? cay_request_trailer(at, len, &lines)
+                : cay_request_chunk(at, len, c->stage == CAY_STAGE_FIRST_CHUNK, &lines, &size);
+    if (how != CAY_REQUEST_WHOLE)
+        return how;
+    c->stage = trailer ? CAY_STAGE_HEAD : size > 0 ? CAY_STAGE_CHUNK : CAY_STAGE_TRAILER;
+    *passes_out = lines + size;
+    return how;
+}
+
+static bool ask_frame(struct cay_connection *c, size_t len)
+{
+    uint64_t passes;
+    enum cay_request_result how = read_frame(c, bytes, len, &passes);
     if (how == CAY_REQUEST_MORE && len < sizeof bytes)
         return wait_for_more(c);
-    if (how != CAY_REQUEST_WHOLE)
-        return refuse(c, CAY_NET_UNLISTED);
-    c->stage = CAY_STAGE_HEAD;
-    return pass(c, lines);
+    return how == CAY_REQUEST_WHOLE ? pass(c, passes) : refuse(c, CAY_NET_UNLISTED);
+}
+
+/* One more request that needs nothing: not even a new judgement. */
+static bool read_plain(struct cay_connection *c, const char *at, size_t len, uint64_t *passes_out)
+{
+    struct cay_request r;
+    if (c->way->policy.header_count > 0 ||
+        cay_request_read(at, len, false, &r) != CAY_REQUEST_WHOLE || r.connects || r.upgrades ||
+        r.loose || (r.host[0] && !said_before(c, r.host)))
+        return false;
+    c->stage = r.chunked ? CAY_STAGE_FIRST_CHUNK : CAY_STAGE_HEAD;
+    *passes_out = r.len + r.length;
+    return true;
+}
+
+/* What may pass as well of what was seen, so that many small pieces are not asked about one by one.
+ * What is not so simple is asked about in its turn. */
+static void look_further(struct cay_connection *c, size_t len)
+{
+    struct cay_flow *sent = &c->pair.sent;
+    uint64_t more;
+    while (sent->looks && sent->ahead.len == 0 && sent->pass < len) {
+        const char *at = bytes + sent->pass;
+        size_t left = len - (size_t)sent->pass;
+        if (c->stage == CAY_STAGE_HEAD ? !read_plain(c, at, left, &more)
+                                       : c->stage == CAY_STAGE_ANSWER ||
+                                             read_frame(c, at, left, &more) != CAY_REQUEST_WHOLE)
+            return;
+        sent->pass += more;
+    }
 }
 
 /* What the other side says to a request that would leave HTTP. */
@@ -242,6 +279,29 @@ static bool ask_answer(struct cay_connection *c)
     return true;
 }
 
+/* Byte by byte, a head would be read as often as it has bytes: behind its first line nothing is new
+ * until there is a blank one. */
+static bool is_news(struct cay_connection *c, size_t len)
+{
+    const size_t before = c->looked, from = before > 2 ? before - 2 : 0;
+    c->looked = len;
+    if (before < FEW || len == sizeof bytes || c->pair.sent.last ||
+        (c->stage == CAY_STAGE_FIRST && bytes[0] == CAY_CLAIM_TLS_BYTE))
+        return true;
+    if (!memchr(bytes, '\n', before))
+        return memchr(bytes + before, '\n', len - before);
+    return memmem(bytes + from, len - from, "\n\r\n", 3) ||
+           memmem(bytes + from, len - from, "\n\n", 2);
+}
+
+/* Is there more than was seen, although there was room for it? Nobody sees beyond a byte that is
+ * said to be urgent. */
+static bool hides_some(int fd, size_t len)
+{
+    int all = 0;
+    return len < sizeof bytes && ioctl(fd, FIONREAD, &all) == 0 && (size_t)all > len;
+}
+
 bool cay_edge_asks(struct cay_link *p, struct cay_flow *f)
 {
     struct cay_connection *c =
@@ -250,8 +310,7 @@ bool cay_edge_asks(struct cay_link *p, struct cay_flow *f)
         return ask_answer(c);
     if (c->stage == CAY_STAGE_ANSWER)
         return true;
-    bool chunk = c->stage == CAY_STAGE_FIRST_CHUNK || c->stage == CAY_STAGE_CHUNK;
-    ssize_t n = recv(p->in.fd, bytes, chunk ? CHUNK_LINE : sizeof bytes, MSG_PEEK);
+    ssize_t n = recv(p->in.fd, bytes, sizeof bytes, MSG_PEEK);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
     if (n < 0) {
@@ -260,15 +319,15 @@ bool cay_edge_asks(struct cay_link *p, struct cay_flow *f)
     }
     if (n == 0)
         return pass_all(c); /* its end */
-    switch (c->stage) {
-    case CAY_STAGE_FIRST:
-        return ask_first(c, (size_t)n);
-    case CAY_STAGE_FIRST_CHUNK:
-    case CAY_STAGE_CHUNK:
-        return ask_chunk(c, (size_t)n);
-    case CAY_STAGE_TRAILER:
-        return ask_trailer(c, (size_t)n);
-    default:
-        return ask_head(c, (size_t)n);
-    }
+    size_t len = (size_t)n;
+    if (p->sent.last && hides_some(p->in.fd, len))
+        return refuse(c, CAY_NET_UNLISTED);
+    if (!is_news(c, len))
+        return wait_for_more(c);
+    bool lives = c->stage == CAY_STAGE_FIRST  ? ask_first(c, len)
+                 : c->stage == CAY_STAGE_HEAD ? ask_head(c, len)
+                                              : ask_frame(c, len);
+    if (lives && p->sent.pass > 0)
+        look_further(c, len);
+    return lives;
 }

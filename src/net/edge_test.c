@@ -4,6 +4,7 @@
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -35,7 +36,9 @@ static void connect_pair(int *here, int *there)
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
     struct timeval patience = {.tv_sec = 10};
+    int on = 1;
     CAY_AUTO_FD int listener = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(listener, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on); /* as a way's */
     *here = socket(AF_INET, SOCK_STREAM, 0);
     if (bind(listener, (struct sockaddr *)&at, len) < 0 || listen(listener, 1) < 0 ||
         getsockname(listener, (struct sockaddr *)&at, &len) < 0 ||
@@ -51,7 +54,7 @@ static void is_over(struct cay_link *p, bool reset)
         (struct cay_connection *)((char *)p - offsetof(struct cay_connection, pair));
     (void)reset;
     p->relay = NULL;
-    c->pair.in.fd = c->pair.out.fd = c->dial.fd = -1;
+    c->pair.in.fd = c->pair.out.fd = -1;
     cay_connection_cut(c);
 }
 
@@ -60,7 +63,7 @@ static void begin_in_loop(void *arg)
     struct bench *b = arg;
     struct cay_egress *e = &b->egress;
     struct cay_connection *c = b->c = calloc(1, sizeof *c);
-    cay_relay_init(&e->relay, e->loop, 60000);
+    cay_relay_init(&e->relay, e->loop, 64, 60000);
     cay_connect_init(e);
     b->way = (struct cay_way){.egress = e, .payer = &b->payer, .connection_count = 1};
     b->way.policy = (struct cay_policy){
@@ -72,7 +75,6 @@ static void begin_in_loop(void *arg)
     cay_given_add(&b->way.given, &c->to.ip, "b.example", INT64_MAX);
     c->link = &b->way.connections;
     b->way.connections = c;
-    c->dial.fd = -1;
     connect_pair(&b->left, &c->pair.in.fd);
     connect_pair(&b->right, &c->pair.out.fd);
     c->pair.sent.looks = true;
@@ -160,8 +162,17 @@ static const struct {
      GET "\r\n" GET "Connection: Upgrade\r\n\r\n", false},
     {"nor a proxy", GET "\r\nCONNECT a.example:443 HTTP/1.1\r\n\r\n", GET "\r\n", true},
     {"another protocol", "EHLO x\r\n" GET EVIL "\r\n", "EHLO x\r\n" GET EVIL "\r\n", false},
-    {"half a head", GET "Host: evil", GET "Host: evil", false},
-    {"half a second one", GET "\r\n" GET "Host: evil", GET "\r\n" GET "Host: evil", false},
+    {"half a head", GET "Host: evil", "", true},
+    {"half a second one", GET "\r\n" GET "Host: evil", GET "\r\n", true},
+    {"a blank line more", GET "\r\n\r\n", GET "\r\n\r\n", false},
+    {"half of something else", "whatever it", "whatever it", false},
+    {"none of old", "GET http://evil.example/\r\n", "", true},
+    {"line feeds become ends of lines",
+     "PUT / HTTP/1.1\n"
+     "Host: c.example\nContent-Length: 4\n\nbody" GET "Host: c.example\r\n\r\n",
+     "PUT / HTTP/1.1\r\nHost: c.example\r\nContent-Length: 4\r\n\r\nbody" GET
+     "Host: c.example\r\n\r\n",
+     false},
     {"nothing", "", "", false},
 };
 
@@ -214,6 +225,118 @@ TEST(edge_waits_for_the_rest)
     shutdown(b.left, SHUT_WR);
     CHECK("whole", hear(b.right, heard, sizeof heard));
     CHECK_STR("with its header", heard, GET A TOKEN "\r\n");
+    end(&b);
+}
+
+static unsigned asked;
+
+static bool ask_and_count(struct cay_link *p, struct cay_flow *f)
+{
+    asked++;
+    return cay_edge_asks(p, f);
+}
+
+static void unheaded_in_loop(void *arg)
+{
+    struct bench *b = arg;
+    b->way.policy.header_count = 0;
+    b->c->pair.asks = ask_and_count;
+}
+
+/* Thousands of small pieces that came together are not asked about one by one: that would cost us
+ * far more than who sends them. */
+TEST(edge_is_not_kept_busy_by_small_pieces)
+{
+    static const char head[] = "PUT / HTTP/1.1\r\n" A "Transfer-Encoding: chunked\r\n\r\n";
+    enum { CHUNKS = 2000, ROOM = sizeof head + CHUNKS * 6 + 6 };
+    struct bench b;
+    char *said = calloc(1, ROOM), *heard = calloc(1, ROOM);
+    size_t len = sizeof head - 1;
+    memcpy(said, head, len);
+    for (int i = 0; i < CHUNKS; i++, len += 6)
+        memcpy(said + len, "1\r\nx\r\n", 6);
+    memcpy(said + len, "0\r\n\r\n", 6);
+    begin(&b);
+    cay_loop_ask(b.egress.loop, unheaded_in_loop, &b);
+    asked = 0;
+    say(b.left, said);
+    shutdown(b.left, SHUT_WR);
+    CHECK("whole", hear(b.right, heard, ROOM));
+    CHECK_STR("all of it", heard, said);
+    end(&b);
+    CHECK("asked a few times", asked < 20);
+    free(said);
+    free(heard);
+}
+
+/* What was seen together passes together; and each is judged all the same. */
+TEST(edge_looks_further)
+{
+    static const char said[] = GET A "\r\n" GET "\r\n" GET A "Content-Length: 2\r\n\r\nab"
+                                     "PUT / HTTP/1.1\r\n" A "Transfer-Encoding: chunked\r\n\r\n"
+                                     "1\r\na\r\n2\r\nbc\r\n0\r\n\r\n" GET B "\r\n" GET A "\r\n";
+    struct bench b;
+    char heard[1024];
+    for (size_t cut = 0; cut < sizeof said - 1; cut += 7) {
+        begin(&b);
+        cay_loop_ask(b.egress.loop, unheaded_in_loop, &b);
+        CHECK_EQ("a part", send(b.left, said, cut, MSG_NOSIGNAL), (long long)cut);
+        cay_loop_ask(b.egress.loop, nothing, NULL);
+        say(b.left, said + cut);
+        shutdown(b.left, SHUT_WR);
+        CHECK("whole", hear(b.right, heard, sizeof heard));
+        CHECK_STR("all of it", heard, said);
+        end(&b);
+    }
+    begin(&b);
+    cay_loop_ask(b.egress.loop, unheaded_in_loop, &b);
+    say(b.left, GET A "\r\n" GET A "\r\n" GET EVIL "\r\n" GET A "\r\n");
+    CHECK("cut", !hear(b.right, heard, sizeof heard));
+    CHECK("nothing of it", !strstr(heard, "evil"));
+    end(&b);
+    for (int late = 0; late < 2; late++) {
+        begin(&b);
+        cay_loop_ask(b.egress.loop, unheaded_in_loop, &b);
+        say(b.left, GET A "\r\n" GET EVIL);
+        if (late)
+            CHECK("the first", recv(b.right, heard, strlen(GET A "\r\n"), MSG_WAITALL) > 0);
+        shutdown(b.left, SHUT_WR);
+        CHECK("cut", !hear(b.right, heard, sizeof heard));
+        CHECK("nothing of half of one", !strstr(heard, "evil"));
+        end(&b);
+    }
+}
+
+/* Nobody sees what is behind an urgent byte until that was read. */
+TEST(edge_is_not_deceived_by_urgent_bytes)
+{
+    struct bench b;
+    char heard[256];
+    begin(&b);
+    CHECK_EQ("urgent", send(b.left, "GE", 2, MSG_OOB), 2);
+    say(b.left, "T / HTTP/1.1\r\n" EVIL "\r\n");
+    shutdown(b.left, SHUT_WR);
+    CHECK("cut", !hear(b.right, heard, sizeof heard));
+    CHECK_STR("nothing of it", heard, "");
+    end(&b);
+}
+
+TEST(edge_reads_a_slow_head_to_its_end)
+{
+    struct bench b;
+    char head[4096], heard[4096 + 64];
+    size_t len = (size_t)snprintf(head, sizeof head, GET A);
+    while (len < sizeof head - 64)
+        len += (size_t)snprintf(head + len, sizeof head - len, "X: y\r\n");
+    begin(&b);
+    for (size_t i = 0; i < len; i += 100) {
+        CHECK("a part", send(b.left, head + i, len - i < 100 ? len - i : 100, MSG_NOSIGNAL) > 0);
+        cay_loop_ask(b.egress.loop, nothing, NULL);
+    }
+    say(b.left, "\r\n");
+    shutdown(b.left, SHUT_WR);
+    CHECK("whole", hear(b.right, heard, sizeof heard));
+    CHECK("with its header", strstr(heard, TOKEN "\r\n"));
     end(&b);
 }
 

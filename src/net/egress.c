@@ -5,10 +5,13 @@
 #include "model/limits.h"
 #include "net/ways.h"
 #include <fcntl.h>
+#include <limits.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 bool cay_bucket_take(struct cay_bucket *b, int64_t rate, int64_t burst, int64_t now_ms)
 {
@@ -130,6 +133,16 @@ static void use_policy(struct cay_way *w, struct order *o)
     o->arena = (struct cay_arena){0};
 }
 
+/* Every connection that it takes has these from it: what comes in small pieces goes on so, and what
+ * is urgent is a byte like the others. */
+static void set_listener(int fd)
+{
+    int on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without */
+    if (setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on) < 0)
+        abort(); /* else it could hide behind such a byte what it says */
+}
+
 static void do_attach(void *arg)
 {
     struct order *o = arg;
@@ -148,6 +161,7 @@ static void do_attach(void *arg)
     w->tcp = (struct cay_watch){o->way.tcp_fd, cay_way_accept};
     w->dns = (struct cay_watch){o->way.dns_fd, cay_way_asked};
     use_policy(w, o);
+    set_listener(w->tcp.fd);
     *at = w;
     if (w->payer->limit.day_bytes != UINT64_MAX && !e->tally.next)
         cay_deadline_set(&e->tallying, &e->tally);
@@ -231,12 +245,19 @@ static void do_close(void *arg)
     cay_relay_done(&e->relay);
 }
 
+static unsigned files_max(void)
+{
+    struct rlimit files = {.rlim_cur = 0};
+    (void)getrlimit(RLIMIT_NOFILE, &files); /* else there are none */
+    return files.rlim_cur < UINT_MAX ? (unsigned)files.rlim_cur : UINT_MAX;
+}
+
 static void do_open(void *arg)
 {
     struct order *o = arg;
     struct cay_egress *e = o->egress;
     e->resolver = cay_resolver_new(e->loop, o->options->resolvers, o->options->hosts);
-    cay_relay_init(&e->relay, e->loop, CAY_NET_IDLE_MS);
+    cay_relay_init(&e->relay, e->loop, files_max() / CAY_NET_PIPES_PART, CAY_NET_IDLE_MS);
     cay_payers_init(e);
     cay_connect_init(e);
     cay_ask_init(e);
@@ -247,10 +268,8 @@ static void do_open(void *arg)
 /* Each takes two descriptors, and the rest of the server needs some as well. */
 static unsigned most_connections(void)
 {
-    struct rlimit files = {.rlim_cur = 0};
-    (void)getrlimit(RLIMIT_NOFILE, &files); /* else there are none */
-    return files.rlim_cur / 3 < CAY_NET_ALL_CONNECTIONS ? (unsigned)(files.rlim_cur / 3)
-                                                        : CAY_NET_ALL_CONNECTIONS;
+    unsigned third = files_max() / 3;
+    return third < CAY_NET_ALL_CONNECTIONS ? third : CAY_NET_ALL_CONNECTIONS;
 }
 
 int cay_egress_open(const struct cay_egress_options *o, struct cay_egress **out,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/loop.h"
+#include "base/await.h"
 #include "base/clock.h"
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #define EVENTS 128
@@ -26,6 +26,7 @@ struct cay_loop {
     struct cay_turn turns;
     struct epoll_event events[EVENTS];
     int event_count;
+    bool brisk;
 
     pthread_mutex_t lock; /* guards what follows */
     struct task *first, **last;
@@ -141,7 +142,7 @@ static void *loop_main(void *arg)
         int64_t wait_ms = run_timers(loop);
         if (loop->turns.next != &loop->turns)
             wait_ms = 0;
-        int n = epoll_wait(loop->epoll_fd, loop->events, EVENTS, (int)wait_ms);
+        int n = cay_await(loop->epoll_fd, loop->events, EVENTS, (int)wait_ms, &loop->brisk);
         loop->event_count = n < 0 ? 0 : n;
         run_events(loop);
     }
@@ -157,6 +158,11 @@ bool cay_loop_watch(struct cay_loop *loop, struct cay_watch *w, uint32_t events)
 void cay_loop_unwatch(struct cay_loop *loop, struct cay_watch *w)
 {
     (void)epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* it may not be watched */
+    cay_loop_forget(loop, w);
+}
+
+void cay_loop_forget(struct cay_loop *loop, struct cay_watch *w)
+{
     for (int i = 0; i < loop->event_count; i++)
         if (loop->events[i].data.ptr == w)
             loop->events[i].data.ptr = NULL;

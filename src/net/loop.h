@@ -26,6 +26,8 @@ struct cay_watch { /* a part of whatever the socket belongs to */
 bool cay_loop_watch(struct cay_loop *loop, struct cay_watch *w, uint32_t events);
 /* Before the socket is closed; no event comes afterwards, not even one that was read already. */
 void cay_loop_unwatch(struct cay_loop *loop, struct cay_watch *w);
+/* The same for a socket that is closed at once and that nobody else has: the kernel forgets it. */
+void cay_loop_forget(struct cay_loop *loop, struct cay_watch *w);
 
 /* A moment that may come. Those of one kind have the same delay, so a list in the order of their
  * beginning is in the order of their end as well. */

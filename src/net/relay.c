@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 struct cay_pipe {
@@ -28,20 +27,25 @@ static struct cay_pipe *take_pipe(struct cay_relay *r)
         r->spare_count--;
         return p;
     }
+    if (r->pipe_count >= r->pipes_max)
+        return NULL;
     p = malloc(sizeof *p);
     if (!p)
         abort();
-    if (pipe2(p->fds, O_NONBLOCK | O_CLOEXEC) == 0)
+    if (pipe2(p->fds, O_NONBLOCK | O_CLOEXEC) == 0) {
+        r->pipe_count++;
         return p;
+    }
     free(p);
     return NULL;
 }
 
-static void drop_pipe(struct cay_pipe *p)
+static void drop_pipe(struct cay_relay *r, struct cay_pipe *p)
 {
     close(p->fds[0]);
     close(p->fds[1]);
     free(p);
+    r->pipe_count--;
 }
 
 static void give_pipe(struct cay_relay *r, struct cay_flow *f)
@@ -50,7 +54,7 @@ static void give_pipe(struct cay_relay *r, struct cay_flow *f)
     if (!p)
         return;
     if (f->held > 0 || r->spare_count >= CAY_NET_SPARE_PIPES) {
-        drop_pipe(p); /* never one with somebody's bytes in it */
+        drop_pipe(r, p); /* never one with somebody's bytes in it */
     } else {
         p->next = r->spare;
         r->spare = p;
@@ -58,6 +62,14 @@ static void give_pipe(struct cay_relay *r, struct cay_flow *f)
     }
     f->pipe = NULL;
     f->held = 0;
+}
+
+/* False: there are enough of them already, of others who do not read perhaps. */
+static bool has_pipe(struct cay_relay *r, struct cay_flow *f)
+{
+    if (!f->pipe)
+        f->pipe = take_pipe(r);
+    return f->pipe;
 }
 
 /* ---- one direction ---- */
@@ -119,10 +131,6 @@ static enum outcome after_nothing(struct cay_flow *f, ssize_t n)
 
 static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
 {
-    if (!f->pipe)
-        f->pipe = take_pipe(p->relay);
-    if (!f->pipe)
-        return BROKEN; /* no descriptor is left for it */
     ssize_t n = splice(from, NULL, f->pipe->fds[1], NULL, may_pass(f, CAY_NET_PIPE_BYTES),
                        SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
     if (n > 0) {
@@ -140,9 +148,11 @@ static enum outcome fill_pipe(struct cay_link *p, struct cay_flow *f, int from)
 static enum outcome copy_little(struct cay_flow *f, int from, int to)
 {
     char bytes[CAY_NET_LITTLE];
-    ssize_t n = recv(from, bytes, may_pass(f, sizeof bytes), MSG_DONTWAIT);
+    size_t room = may_pass(f, sizeof bytes);
+    ssize_t n = recv(from, bytes, room, MSG_DONTWAIT);
     if (n <= 0)
         return after_nothing(f, n);
+    f->readable = (size_t)n == room || f->last || f->urgent; /* else an event tells of more */
     passed(f, n);
     f->much = n == sizeof bytes;
     ssize_t taken = send(to, bytes, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -173,15 +183,27 @@ static enum outcome ask(struct cay_link *p, struct cay_flow *f)
     return WAIT;
 }
 
+static const struct cay_flow *other_of(const struct cay_link *p, const struct cay_flow *f)
+{
+    return f == &p->sent ? &p->received : &p->sent;
+}
+
+/* Who has many has no more of a turn for it. */
+static uint64_t turn_bytes(const struct cay_link *p)
+{
+    uint64_t share = CAY_NET_TURN_BYTES / (p->sharers && *p->sharers ? *p->sharers : 1);
+    return share > CAY_NET_PIPE_BYTES ? share : CAY_NET_PIPE_BYTES;
+}
+
 /* MORE: it had its turn, and there may be more to do. */
 static enum outcome move(struct cay_link *p, struct cay_flow *f, int from, int to)
 {
-    uint64_t until = f->bytes + CAY_NET_TURN_BYTES;
+    uint64_t until = f->bytes + turn_bytes(p);
     for (int asked = 0; f->bytes < until && asked < ASKS;) {
         enum outcome how = empty(p, f, to);
         if (how == MORE && f->ended) {
-            if (!f->told)
-                (void)shutdown(to, SHUT_WR); /* who is gone already knows it */
+            if (!f->told && !other_of(p, f)->told) /* else both are closed at once */
+                (void)shutdown(to, SHUT_WR);       /* who is gone already knows it */
             f->told = true;
             return WAIT;
         }
@@ -192,7 +214,8 @@ static enum outcome move(struct cay_link *p, struct cay_flow *f, int from, int t
         if (asks)
             how = ask(p, f);
         else if (how == MORE)
-            how = f->much ? fill_pipe(p, f, from) : copy_little(f, from, to);
+            how =
+                f->much && has_pipe(p->relay, f) ? fill_pipe(p, f, from) : copy_little(f, from, to);
         if (how != MORE)
             return how;
     }
@@ -217,8 +240,8 @@ void cay_link_close(struct cay_link *p, bool reset)
     give_pipe(p->relay, &p->received);
     cay_buf_done(&p->sent.ahead);
     cay_buf_done(&p->received.ahead);
-    cay_loop_unwatch(p->relay->loop, &p->in);
-    cay_loop_unwatch(p->relay->loop, &p->out);
+    cay_loop_forget(p->relay->loop, &p->in);
+    cay_loop_forget(p->relay->loop, &p->out);
     if (reset) {
         cay_socket_reset(&p->in.fd);
         cay_socket_reset(&p->out.fd);
@@ -271,6 +294,7 @@ static void ready(struct cay_link *p, struct cay_watch *w, uint32_t events)
     struct cay_flow *f = w == &p->in ? &p->sent : &p->received;
     f->readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     f->last |= (events & (EPOLLRDHUP | EPOLLHUP)) != 0;
+    f->urgent |= (events & EPOLLPRI) != 0;
     pump(p);
 }
 
@@ -296,22 +320,20 @@ static void idle_for_long(struct cay_deadline *t)
 
 bool cay_link_begin(struct cay_link *p, struct cay_relay *r)
 {
-    const uint32_t events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
     int on = 1;
+    bool watched = p->out.ready;
+    if (!cay_loop_watch(r->loop, &p->in, CAY_LINK_EVENTS))
+        return false;
+    if (!watched && !cay_loop_watch(r->loop, &p->out, CAY_LINK_EVENTS)) {
+        cay_loop_unwatch(r->loop, &p->in);
+        return false;
+    }
     p->relay = r;
     p->in.ready = in_ready;
     p->out.ready = out_ready;
     p->turn.run = next_turn;
-    if (!cay_loop_watch(r->loop, &p->in, events))
-        return false;
-    if (!cay_loop_watch(r->loop, &p->out, events)) {
-        cay_loop_unwatch(r->loop, &p->in);
-        return false;
-    }
-    /* what comes in small pieces goes on so; neither is there for sockets of other kinds */
-    (void)setsockopt(p->in.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    /* what comes in small pieces goes on so */
     (void)setsockopt(p->out.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(p->out.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     cay_deadline_set(&r->idle, &p->idle);
     return true;
 }
@@ -322,9 +344,9 @@ void cay_link_again(struct cay_link *p, struct cay_flow *f)
     cay_loop_again(p->relay->loop, &p->turn);
 }
 
-void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, int64_t idle_ms)
+void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, unsigned pipes_max, int64_t idle_ms)
 {
-    *r = (struct cay_relay){.loop = loop};
+    *r = (struct cay_relay){.loop = loop, .pipes_max = pipes_max};
     cay_deadlines_init(loop, &r->idle, idle_ms, idle_for_long);
 }
 
@@ -334,6 +356,6 @@ void cay_relay_done(struct cay_relay *r)
     while (r->spare) {
         struct cay_pipe *p = r->spare;
         r->spare = p->next;
-        drop_pipe(p);
+        drop_pipe(r, p);
     }
 }

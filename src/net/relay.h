@@ -8,11 +8,14 @@
 #pragma once
 #include "base/buf.h"
 #include "net/loop.h"
+#include <sys/epoll.h>
+
+#define CAY_LINK_EVENTS (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET)
 
 struct cay_relay { /* what all pairs of a loop share */
     struct cay_loop *loop;
     struct cay_pipe *spare; /* pipes that hold nothing */
-    unsigned spare_count;
+    unsigned spare_count, pipe_count, pipes_max;
     struct cay_deadlines idle;
 };
 
@@ -21,9 +24,11 @@ struct cay_flow {          /* one direction */
     size_t held;           /* bytes in it */
     struct cay_buf ahead;  /* bytes that go first, from ahead_at on; then the pipe is empty */
     size_t ahead_at;
-    bool readable;    /* something may have come since nothing was there */
-    bool much;        /* the last that came was not little */
-    bool last;        /* nothing comes behind what is there */
+    bool readable; /* something may have come since nothing was there */
+    bool much;     /* the last that came was not little */
+    bool
+        urgent; /* something came that a reading stops at, so that less than asked for is not all */
+    bool last;  /* nothing comes behind what is there */
     bool ended, told; /* no more will come; the other side knows */
     bool looks;       /* its owner does: only so many may pass without asking: */
     uint64_t pass;
@@ -38,6 +43,7 @@ struct cay_link {
     struct cay_flow sent, received; /* in to out, out to in */
     struct cay_deadline idle;
     struct cay_turn turn;
+    const unsigned *sharers; /* how many have to share what one may move in a turn; NULL: none */
     /* Something came on a direction that looks, and nothing more may pass. It changes looks, pass
      * or ahead, or leaves them when more must come; what it takes off the socket it puts ahead.
      * False: the pair is gone. */
@@ -47,9 +53,13 @@ struct cay_link {
     void (*over)(struct cay_link *p, bool reset);
 };
 
-void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, int64_t idle_ms);
+/* With so many pipes at most: whoever finds none left is copied in small pieces. */
+void cay_relay_init(struct cay_relay *r, struct cay_loop *loop, unsigned pipes_max,
+                    int64_t idle_ms);
 void cay_relay_done(struct cay_relay *r);
-/* in.fd and out.fd are connected. False when they cannot be watched; then nothing has changed. */
+/* in.fd and out.fd are connected, and in.fd does not gather small pieces. out may be watched
+ * already, for CAY_LINK_EVENTS, by its owner, who then tells it what came so far. False when they
+ * cannot be watched; then nothing has changed. */
 bool cay_link_begin(struct cay_link *p, struct cay_relay *r);
 /* Looks at this direction again, although nothing came: what it waited for is there. */
 void cay_link_again(struct cay_link *p, struct cay_flow *f);

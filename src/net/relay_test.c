@@ -19,6 +19,7 @@ struct bench {
     bool reset;
     _Atomic unsigned asked;
     int64_t idle_ms;
+    unsigned pipes;
 };
 
 static struct bench *bench_of(struct cay_link *l)
@@ -62,22 +63,27 @@ static void connect_pair(int *here, int *there)
 static void begin_in_loop(void *arg)
 {
     struct bench *b = arg;
-    cay_relay_init(&b->relay, b->loop, b->idle_ms);
+    cay_relay_init(&b->relay, b->loop, b->pipes, b->idle_ms);
     b->link.over = is_over;
     b->link.asks = is_asked;
     CHECK("begins", cay_link_begin(&b->link, &b->relay));
 }
 
-static void begin(struct bench *b, bool looks, int64_t idle_ms)
+static void begin_with(struct bench *b, unsigned pipes, bool looks, int64_t idle_ms)
 {
     struct cay_error err;
-    *b = (struct bench){.idle_ms = idle_ms};
+    *b = (struct bench){.idle_ms = idle_ms, .pipes = pipes};
     sem_init(&b->over, 0, 0);
     connect_pair(&b->left, &b->link.in.fd);
     connect_pair(&b->right, &b->link.out.fd);
     b->link.sent.looks = looks;
     CHECK_EQ("loop", cay_loop_open("test", &b->loop, &err), 0);
     cay_loop_ask(b->loop, begin_in_loop, b);
+}
+
+static void begin(struct bench *b, bool looks, int64_t idle_ms)
+{
+    begin_with(b, 2, looks, idle_ms);
 }
 
 static void end_in_loop(void *arg)
@@ -149,7 +155,7 @@ static void nothing(void *arg)
 
 /* More than all buffers between take: who writes must wait, and nothing is lost, doubled or out of
  * its place. All bytes are those of one long row. */
-static void fill_slowly_read(size_t piece, int buffer)
+static void fill_slowly_read(size_t piece, int buffer, unsigned pipes)
 {
     enum { SIZE = 64 << 20, ROW = 251, ROOM = 1 << 20 };
     struct bench b;
@@ -157,7 +163,7 @@ static void fill_slowly_read(size_t piece, int buffer)
     bool same = true;
     for (size_t i = 0; i < ROOM + ROW; i++)
         chunk[i] = (char)(i % ROW);
-    begin(&b, false, 60000);
+    begin_with(&b, pipes, false, 60000);
     if (buffer)
         setsockopt(b.link.out.fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
     fcntl(b.left, F_SETFL, O_NONBLOCK);
@@ -170,6 +176,7 @@ static void fill_slowly_read(size_t piece, int buffer)
             cay_loop_ask(b.loop, nothing, NULL);
     }
     CHECK("it was stopped", sent < SIZE);
+    CHECK("with no more pipes than there may be", b.relay.pipe_count <= pipes);
     shutdown(b.left, SHUT_WR);
     for (ssize_t n; (n = read(b.right, chunk, ROOM)) > 0; got += (size_t)n)
         for (ssize_t i = 0; i < n; i++)
@@ -182,9 +189,10 @@ static void fill_slowly_read(size_t piece, int buffer)
 
 TEST(relay_waits_for_a_slow_reader)
 {
-    fill_slowly_read(1 << 20, 0);
-    fill_slowly_read(3000, 4096);
-    fill_slowly_read(100, 4096);
+    fill_slowly_read(1 << 20, 0, 1);
+    fill_slowly_read(1 << 20, 0, 0);
+    fill_slowly_read(3000, 4096, 1);
+    fill_slowly_read(100, 4096, 1);
 }
 
 TEST(relay_asks_before_more_passes)

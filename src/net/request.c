@@ -3,7 +3,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define METHOD_MAX 32
 #define CHUNK_LINE_MAX 256
 #define CHUNK_DIGITS 15 /* more than anybody sends */
 
@@ -101,6 +100,14 @@ struct reading {
     bool to_switch;              /* Connection: Upgrade */
 };
 
+static bool is_number(struct text t)
+{
+    size_t len = 0;
+    while (len < t.len && t.at[len] >= '0' && t.at[len] <= '9')
+        len++;
+    return len == t.len;
+}
+
 /* Of "host", "host:80", "[::1]:80" the host; an address is no name, and fine. */
 static bool read_one_host(struct text t, char out[CAY_HOST_SIZE])
 {
@@ -109,6 +116,8 @@ static bool read_one_host(struct text t, char out[CAY_HOST_SIZE])
     const char *colon = of_address[10] == '.' ? memchr(t.at, ':', t.len) : NULL;
     size_t len = colon ? (size_t)(colon - t.at) : t.len;
     out[0] = 0;
+    if (colon && !is_number(after(t, len + 1)))
+        return false; /* "host:x@other" is another host to some */
     if (cay_host_read(t.at, len, out))
         return true;
     for (size_t i = 0; i < len; i++)
@@ -134,12 +143,9 @@ static bool read_host(struct reading *x, struct text t)
 static bool read_length(struct reading *x, struct text t)
 {
     uint64_t length = 0;
-    for (size_t i = 0; i < t.len; i++) {
-        if (t.at[i] < '0' || t.at[i] > '9')
-            return false;
+    for (size_t i = 0; i < t.len; i++)
         length = length * 10 + (uint64_t)(t.at[i] - '0');
-    }
-    bool once = !x->has_length && t.len > 0 && t.len <= 18;
+    bool once = !x->has_length && is_number(t) && t.len > 0 && t.len <= 18;
     x->has_length = true;
     x->r->length = length;
     return once;
@@ -202,33 +208,91 @@ static bool read_target(struct reading *x, struct text t)
     return read_host(x, (struct text){t.at, len});
 }
 
-/* "GET /path HTTP/1.1", one blank between words. What only looks like it is another's, unless
- * somebody could take it for a request. */
-static enum cay_request_result read_first(struct reading *x, struct text *left)
+/* What somebody takes for a blank between words: C, Python and others do not agree. */
+static bool is_gap(char c)
+{
+    return c && strchr(" \t\v\f\x1c\x1d\x1e\x1f\x85\xa0", c);
+}
+
+static size_t gap_len(struct text t)
+{
+    size_t len = 0;
+    while (len < t.len && is_gap(t.at[len]))
+        len++;
+    return len;
+}
+
+static size_t word_len(struct text t)
+{
+    size_t len = 0;
+    while (len < t.len && t.at[len] > ' ' && t.at[len] < 0x7f)
+        len++;
+    return len;
+}
+
+/* Could anybody take this line, or what has come of it, for a request's? Those without a version
+ * are as old as HTTP, and some servers still read the host in them, or behind them. */
+static bool is_like_a_request(struct text line)
+{
+    static const char old[] = "GET";
+    line = after(line, gap_len(line));
+    if (holds(line, "HTTP/"))
+        return true;
+    size_t word = word_len(line);
+    if (word != sizeof old - 1 || memcmp(line.at, old, word) != 0)
+        return false;
+    line = after(line, word);
+    line = after(line, gap_len(line));
+    return (line.len > 0 && line.at[0] == '/') || holds(line, "://");
+}
+
+/* May a request begin so, even one that is badly written? */
+static bool may_be_words(struct text line)
+{
+    size_t gap = gap_len(line), word = word_len(after(line, gap));
+    if (word > 0 && !is_token_char(line.at[gap]))
+        return false;
+    return gap + word == line.len || (word > 0 && is_gap(line.at[gap + word]));
+}
+
+/* "GET /path HTTP/1.1", one blank between words. */
+static bool read_words(struct reading *x, struct text line)
 {
     static const char version[] = " HTTP/1.";
     const size_t tail = sizeof version; /* with its last digit */
-    struct text line, method = {left->at, token_len(*left)};
-    if (method.len > METHOD_MAX ||
-        (method.len < left->len &&
-         (method.len == 0 || !memchr(" \t\v\f", left->at[method.len], 4))))
-        return CAY_REQUEST_NOT;
-    if (!take_line(left, &line))
-        return CAY_REQUEST_MORE;
-    if (!holds(line, "HTTP/") || is(line, "PRI * HTTP/2.0"))
-        return CAY_REQUEST_NOT;
-    if (line.len < method.len + 1 + tail || line.at[method.len] != ' ' || !is_plain(line) ||
-        memcmp(line.at + line.len - tail, version, tail - 1) != 0)
-        return CAY_REQUEST_BAD;
+    struct text method = {line.at, token_len(line)};
+    if (method.len == 0 || line.len < method.len + 1 + tail || line.at[method.len] != ' ' ||
+        !is_plain(line) || memcmp(line.at + line.len - tail, version, tail - 1) != 0)
+        return false;
     struct text target = {line.at + method.len + 1, line.len - method.len - 1 - tail};
     char digit = line.at[line.len - 1];
     if (target.len == 0 || memchr(target.at, ' ', target.len) ||
         memchr(target.at, '\t', target.len) || (digit != '0' && digit != '1'))
-        return CAY_REQUEST_BAD;
+        return false;
     x->old = digit == '0';
+    x->r->loose = line.at[line.len] != '\r';
     x->r->connects = is(method, "CONNECT");
     x->r->echoes = is(method, "TRACE");
-    return read_target(x, target) ? CAY_REQUEST_WHOLE : CAY_REQUEST_BAD;
+    return read_target(x, target);
+}
+
+/* What only looks like a request is another's, unless somebody could take it for one. */
+static enum cay_request_result read_first(struct reading *x, struct text *left, bool ended)
+{
+    static const char http2[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const size_t preface = sizeof http2 - 1;
+    struct text line = *left;
+    bool whole = take_line(left, &line);
+    const size_t come = (size_t)(left->at - line.at) + left->len;
+    if (!may_be_words(line))
+        return CAY_REQUEST_NOT;
+    if (memcmp(line.at, http2, come < preface ? come : preface) == 0)
+        return come < preface && !ended ? CAY_REQUEST_MORE : CAY_REQUEST_NOT;
+    if (!whole && !ended)
+        return CAY_REQUEST_MORE;
+    if (!is_like_a_request(line))
+        return CAY_REQUEST_NOT;
+    return whole && read_words(x, line) ? CAY_REQUEST_WHOLE : CAY_REQUEST_BAD;
 }
 
 static bool fits_together(const struct reading *x)
@@ -238,7 +302,8 @@ static bool fits_together(const struct reading *x)
     return !(x->has_length && r->chunked) && !(leaves && (r->chunked || r->length > 0));
 }
 
-enum cay_request_result cay_request_read(const void *data, size_t len, struct cay_request *out)
+enum cay_request_result cay_request_read(const void *data, size_t len, bool ended,
+                                         struct cay_request *out)
 {
     struct cay_request r = {0};
     struct reading x = {.r = &r};
@@ -247,10 +312,11 @@ enum cay_request_result cay_request_read(const void *data, size_t len, struct ca
         left = after(left, 1); /* as servers do */
     if (left.len == 0)
         return CAY_REQUEST_MORE;
-    enum cay_request_result first = read_first(&x, &left);
+    enum cay_request_result first = read_first(&x, &left, ended);
     if (first != CAY_REQUEST_WHOLE)
         return first;
     while (take_line(&left, &line)) {
+        r.loose |= line.at[line.len] != '\r';
         if (line.len > 0 && !read_header(&x, line))
             return CAY_REQUEST_BAD;
         if (line.len > 0)
@@ -262,7 +328,7 @@ enum cay_request_result cay_request_read(const void *data, size_t len, struct ca
         *out = r;
         return CAY_REQUEST_WHOLE;
     }
-    return CAY_REQUEST_MORE;
+    return ended ? CAY_REQUEST_BAD : CAY_REQUEST_MORE; /* some take the end for a blank line */
 }
 
 /* ---- a body in chunks ---- */

@@ -26,10 +26,13 @@ struct cay_request {
     bool upgrades;   /* it wants another protocol, */
     bool websocket;  /* namely this one: no HTTP follows, if the answer is 101 */
     bool echoes;     /* TRACE: the answer has what was said */
+    bool loose;      /* some lines end without a carriage return, which not all take for an end */
 };
 
-/* All bytes that have come so far, from a request's beginning. */
-enum cay_request_result cay_request_read(const void *data, size_t len, struct cay_request *out);
+/* All bytes that have come so far, from a request's beginning; ended: no more will. Blank lines
+ * alone are CAY_REQUEST_MORE even then. */
+enum cay_request_result cay_request_read(const void *data, size_t len, bool ended,
+                                         struct cay_request *out);
 /* What stands before a chunk's bytes, and behind those of the one before it: len_out bytes, and
  * size_out of the chunk follow. The last one has none: behind it comes the trailer. */
 enum cay_request_result cay_request_chunk(const void *data, size_t len, bool first, size_t *len_out,

@@ -66,7 +66,46 @@ static const struct {
     {"two targets", "GET / / HTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
     {"a version to come", "GET / HTTP/1.2\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
     {"HTTP/2 at once", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", CAY_REQUEST_NOT, {0}},
+    {"HTTP/2 that is none", "PRI * HTTP/2.0\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
     {"another protocol", "QUIT now\r\n", CAY_REQUEST_NOT, {0}},
+    {"a key of another protocol", "GET key\r\n", CAY_REQUEST_NOT, {0}},
+    {"line feeds alone",
+     "GET / HTTP/1.1\r\nHost: a.example\n\r\n",
+     CAY_REQUEST_WHOLE,
+     {.loose = true}},
+    {"a line feed alone, first",
+     "GET / HTTP/1.1\nHost: a.example\r\n\r\n",
+     CAY_REQUEST_WHOLE,
+     {.loose = true}},
+    {"a line feed alone, last",
+     "GET / HTTP/1.1\r\nHost: a.example\r\n\n",
+     CAY_REQUEST_WHOLE,
+     {.loose = true}},
+    {"letters that are not ASCII",
+     "GET /\xc3\xa0 HTTP/1.1\r\nHost: a.example\r\n\r\n",
+     CAY_REQUEST_WHOLE,
+     {0}},
+    {"a host behind a port",
+     "GET / HTTP/1.1\r\nHost: a.example:80@b.example\r\n\r\n",
+     CAY_REQUEST_BAD,
+     {0}},
+    {"the same in the target",
+     "GET http://a.example:x@b.example/ HTTP/1.1\r\n\r\n",
+     CAY_REQUEST_BAD,
+     {0}},
+    {"no version", "GET http://a.example/\r\n", CAY_REQUEST_BAD, {0}},
+    {"no version, and a host", "GET /\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
+    {"a blank before it", " GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
+    {"a blank that only some know",
+     "GET\x1c/ HTTP/1.1\r\nHost: a.example\r\n\r\n",
+     CAY_REQUEST_BAD,
+     {0}},
+    {"another one", "GET\xa0/ HTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
+    {"a method that is no word", "G@T / HTTP/1.1\r\nHost: a.example\r\n\r\n", CAY_REQUEST_BAD, {0}},
+    {"a long method",
+     "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ / HTTP/1.1\r\nHost: a.example\r\n\r\n",
+     CAY_REQUEST_WHOLE,
+     {0}},
 };
 
 TEST(request_is_read_strictly)
@@ -76,7 +115,7 @@ TEST(request_is_read_strictly)
         const char *what = cases[i].what;
         const struct cay_request *want = &cases[i].r;
         size_t len = strlen(cases[i].text);
-        CHECK_EQ(what, cay_request_read(cases[i].text, len, &r), cases[i].want);
+        CHECK_EQ(what, cay_request_read(cases[i].text, len, false, &r), cases[i].want);
         if (cases[i].want != CAY_REQUEST_WHOLE)
             continue;
         CHECK_EQ(what, r.len, len);
@@ -87,6 +126,31 @@ TEST(request_is_read_strictly)
         CHECK_EQ(what, r.upgrades, want->upgrades);
         CHECK_EQ(what, r.websocket, want->websocket);
         CHECK_EQ(what, r.echoes, want->echoes);
+        CHECK_EQ(what, r.loose, want->loose);
+    }
+}
+
+/* Some servers take the end for the end of the head. */
+TEST(request_that_ends_too_early)
+{
+    static const struct {
+        const char *text;
+        enum cay_request_result want;
+    } ends[] = {
+        {"\r\n", CAY_REQUEST_MORE},
+        {"QUIT", CAY_REQUEST_NOT},
+        {"GET", CAY_REQUEST_NOT},
+        {"PRI * HT", CAY_REQUEST_NOT},
+        {"GET /", CAY_REQUEST_BAD},
+        {"GET http://a.example", CAY_REQUEST_BAD},
+        {"GET / HTTP/1.1", CAY_REQUEST_BAD},
+        {GET, CAY_REQUEST_BAD},
+        {GET "\r\n", CAY_REQUEST_WHOLE},
+    };
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        struct cay_request r;
+        CHECK_EQ(ends[i].text, cay_request_read(ends[i].text, strlen(ends[i].text), true, &r),
+                 ends[i].want);
     }
 }
 
@@ -157,7 +221,7 @@ TEST(request_is_written_with_other_lines)
     const struct cay_header_rule token = {.name = "Authorization", .value = "theirs"};
     const struct cay_header_rule *add[] = {&token};
     struct cay_request r;
-    CHECK_EQ("read", cay_request_read(head, strlen(head), &r), CAY_REQUEST_WHOLE);
+    CHECK_EQ("read", cay_request_read(head, strlen(head), false, &r), CAY_REQUEST_WHOLE);
     cay_request_write(head, &r, false, add, 1, &out);
     cay_buf_addc(&out, 0);
     CHECK_STR("written", out.data,

@@ -31,7 +31,8 @@ void cay_bucket_return(struct cay_bucket *b); /* it was not needed */
 struct cay_payer { /* an account that has sandboxes here, or had some today, or a limit */
     struct cay_payer *next;
     char id[CAY_ID_SIZE];
-    unsigned ways, connections;
+    unsigned ways, connections; /* those that ask for names too */
+    unsigned asking;            /* questions that nameservers have not answered yet */
     struct cay_egress_limit limit;
     int64_t day;
     uint64_t bytes; /* of that day, of connections that were counted */
@@ -79,7 +80,6 @@ struct cay_connection {
     struct cay_connection *next, **link;
     struct cay_way *way;
     struct cay_link pair;
-    struct cay_watch dial; /* the outer socket until it is connected */
     struct cay_deadline timer;
     struct cay_address to;
     char *name;            /* that the address was given for, which speaks for it; or NULL */
@@ -88,6 +88,7 @@ struct cay_connection {
     uint64_t wish_serial;
     uint64_t counted_sent, counted_received;
     enum cay_stage stage;
+    size_t looked;       /* so many bytes have been seen of what does not pass yet */
     bool connects;       /* CONNECT was asked for, and not a WebSocket */
     bool proxied, asked; /* the proxy was told whom we want */
 };

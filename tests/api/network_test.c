@@ -193,6 +193,13 @@ TEST(v1_network_faults_name_their_field)
                       cay_arena_printf(&api.f.a, "{%s}", refused[i].asked), refused[i].status,
                       refused[i].field);
     }
+    CAY_AUTO_BUF struct cay_buf many = {0};
+    for (int i = 0; i < 5; i++)
+        cay_buf_addf(&many, "%s\"h%d\":\"%08000d\"", i ? "," : "", i, 0);
+    check_refused(&api, "PATCH " BOX, "too much of them",
+                  cay_arena_printf(&api.f.a, "{" HEADERS("\"a.example\":{%.*s}") "}", (int)many.len,
+                                   many.data),
+                  400, "networkPolicy.headers");
     const char *answer = ask(&api, "GET " BOX "/egress-policy", NULL, NULL);
     CHECK_EQ("nothing changed", cay_json_get_int(body_of(&api, answer), "generation", 0), 1);
     answer = ask(&api, "GET /api/v1/sandbox", NULL, NULL);

@@ -122,7 +122,9 @@ def serve_dns():
     s.bind((DNS, 53))
     while True:
         query, who = s.recvfrom(2000)
-        s.sendto(answer(query), who)
+        reply = answer(query)
+        if b"\x06silent" not in query:  # who has it is there and says nothing
+            s.sendto(reply, who)
 
 
 def read_until(s, mark):
@@ -167,11 +169,13 @@ def serve_hold(s):
 
 
 def serve_heads(s):
-    """Answers each request of a connection with its own head; those that say so are the last."""
+    """Answers each request of a connection with its own head; those that say so are the last. Like some, it takes the end
+    for the end of a head."""
     data = b""
     while True:
         while b"\r\n\r\n" not in data:
             if not (chunk := s.recv(65536)):
+                s.sendall(data)
                 return
             data += chunk
         head, _, data = data.partition(b"\r\n\r\n")
