@@ -80,7 +80,7 @@ const struct cay_option cay_serve_table[] = {
      .help = "private addresses that sandboxes may reach, where their policy allows them",
      .variable = "CAY_EGRESS_ALLOW"},
     {CAY_OPTION_STRING, "egress-proxy", AT(config.egress_proxy), .arg = "URL",
-     .help = "an HTTP proxy that sandboxes' connections go through; it must refuse private networks",
+     .help = "an HTTP proxy for sandboxes' connections; it must itself refuse private networks",
      .variable = "CAY_EGRESS_PROXY"},
     {CAY_OPTION_STRING, "egress-no-proxy", AT(config.egress_no_proxy), .arg = "HOST,NET,…",
      .help = "whom they reach without it", .variable = "CAY_EGRESS_NO_PROXY"},
