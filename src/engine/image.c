@@ -5,6 +5,7 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "engine/dispatcher.h"
+#include "engine/implied.h"
 #include "image/fit.h"
 #include "image/text.h"
 #include "image/trust.h"
@@ -166,7 +167,8 @@ static int fill_fit(int dir, int images_fd, const struct cay_image *image,
     for (size_t i = 0; i < CAY_FIT_TEXTS; i++)
         text[i] =
             read_from_layers(images_fd, image, cay_fit_texts[i].path, cay_fit_texts[i].max, a);
-    return cay_fit_fill(text, trust, put, &dir, err);
+    int r = cay_fit_fill(text, trust, put, &dir, err);
+    return r < 0 ? r : cay_implied_fit(images_fd, image, dir, err);
 }
 
 /* Made beside and renamed into place: whoever comes second finds a whole one. */

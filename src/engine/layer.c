@@ -9,12 +9,14 @@
  * it. */
 #include "engine/layer.h"
 #include "base/beneath.h"
+#include "base/buf.h"
 #include "base/crash.h"
 #include "base/id.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "engine/confine.h"
 #include "engine/dispatcher.h"
+#include "engine/implied.h"
 #include "engine/shelf.h"
 #include "engine/unpack.h"
 #include <dirent.h>
@@ -35,7 +37,7 @@
 #define TREE "tree"
 
 /* What the inner one has open. */
-enum { RESULT_FD, BLOB_FD, OPAQUE_FD, PROGRESS_FD, INNER_FDS };
+enum { RESULT_FD, BLOB_FD, MARKS_FD, PROGRESS_FD, INNER_FDS };
 
 /* What the inner one says. */
 struct verdict {
@@ -81,7 +83,7 @@ static void CAY_NORETURN inner(const struct cay_berth *berth, const char *temp,
     if (v.code == 0)
         v.code = cay_confine_close(&v.err);
     if (v.code == 0)
-        v.code = cay_unpack(in, root, OPAQUE_FD, &v.counts, &v.err);
+        v.code = cay_unpack(in, root, MARKS_FD, &v.counts, &v.err);
     if (v.code == 0)
         v.code = cay_blob_finish(in, &v.sums, &v.err);
     if (v.code < 0 && v.err.name)
@@ -117,14 +119,14 @@ static int judge(struct verdict *v, struct cay_error *err)
 }
 
 static int run_inner(const struct cay_berth *berth, const char *temp,
-                     const struct cay_engine_layer *layer, int fd, int progress_fd, int opaque_fd,
+                     const struct cay_engine_layer *layer, int fd, int progress_fd, int marks_fd,
                      struct verdict *out, struct cay_error *err)
 {
     int pipe_fds[2], status = 0;
     pid_t self = getpid();
     if (pipe2(pipe_fds, O_CLOEXEC) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a pipe");
-    const int fds[INNER_FDS] = {pipe_fds[1], fd, opaque_fd, progress_fd};
+    const int fds[INNER_FDS] = {pipe_fds[1], fd, marks_fd, progress_fd};
     pid_t pid = fork();
     if (pid == 0)
         inner(berth, temp, layer, fds, self);
@@ -143,26 +145,42 @@ static int run_inner(const struct cay_berth *berth, const char *temp,
 }
 
 /* Paths come from the inner one and may be anything: each is looked up without following a link. */
-static int mark_opaque(int tree, int opaque_fd, struct cay_error *err)
+static int mark_one(int tree, char mark, const char *path, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd =
+        cay_open_beneath(tree, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+                         RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (mark != CAY_UNPACK_OPAQUE) {
+        if (fd >= 0) /* or behind a link of the layer's own, or gone since */
+            cay_implied_mark(fd, mark == CAY_UNPACK_IMPLIED);
+        return 0;
+    }
+    if (fd < 0)
+        return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER",
+                           "an opaque directory is none: %.100s", path);
+    if (fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mark an opaque directory");
+    return 0;
+}
+
+static int mark(int tree, int marks_fd, int images_fd, const char *diff_id, struct cay_error *err)
 {
     struct stat st;
-    if (fstat(opaque_fd, &st) < 0 || st.st_size > CAY_LAYER_OPAQUE_BYTES)
+    CAY_AUTO_BUF struct cay_buf implied = {0};
+    if (fstat(marks_fd, &st) < 0 || st.st_size > CAY_LAYER_MARK_BYTES)
         return cay_fail_as(err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
                            "the layer has too many opaque directories");
-    CAY_AUTO_FREE char *text = calloc(1, (size_t)st.st_size + 1);
-    if (!text || pread(opaque_fd, text, (size_t)st.st_size, 0) != st.st_size)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the opaque directories");
-    for (char *at = text; at < text + st.st_size; at += strlen(at) + 1) {
-        CAY_AUTO_FD int fd =
-            cay_open_beneath(tree, *at ? at : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
-                             RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-        if (fd < 0)
-            return cay_fail_as(err, CAY_ERR_UNPROCESSABLE, "BAD_LAYER",
-                               "an opaque directory is none: %.100s", at);
-        if (fsetxattr(fd, "trusted.overlay.opaque", "y", 1, 0) < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mark an opaque directory");
-    }
-    return 0;
+    CAY_AUTO_FREE char *text = calloc(1, (size_t)st.st_size + 2);
+    if (!text || pread(marks_fd, text, (size_t)st.st_size, 0) != st.st_size)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the marks of a layer");
+    const char *end = text + st.st_size;
+    int r = 0;
+    for (const char *at = text; r == 0 && at < end; at += strlen(at) + 1)
+        r = *at ? mark_one(tree, *at, at + 1, err) : 0;
+    for (const char *at = text; r == 0 && at < end; at += strlen(at) + 1)
+        if (*at == CAY_UNPACK_IMPLIED)
+            cay_implied_note(tree, at + 1, &implied);
+    return r < 0 ? r : cay_implied_write(images_fd, diff_id, &implied, err);
 }
 
 struct temp {
@@ -244,18 +262,18 @@ static int unpack_locked(const struct cay_engine *e, const struct cay_berth *ber
 {
     static struct verdict v;
     CAY_CLEANUP(drop_temp) struct temp t = {.images_fd = e->images_fd, .dir = -1};
-    CAY_AUTO_FD int opaque = memfd_create("opaque", MFD_CLOEXEC);
-    int r = opaque < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a memfd")
-                       : make_temp(&t, err);
+    CAY_AUTO_FD int marks = memfd_create("marks", MFD_CLOEXEC);
+    int r = marks < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a memfd")
+                      : make_temp(&t, err);
     if (r == 0)
-        r = run_inner(berth, t.name, layer, fd, progress_fd, opaque, &v, err);
+        r = run_inner(berth, t.name, layer, fd, progress_fd, marks, &v, err);
     if (r == 0)
         r = cay_blob_verify(&v.sums, layer->digest, layer->diff_id, layer->size, err);
     CAY_AUTO_FD int tree =
         r < 0 ? -1 : openat(t.dir, TREE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (r == 0)
         r = tree < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open a new layer")
-                     : mark_opaque(tree, opaque, err);
+                     : mark(tree, marks, e->images_fd, layer->diff_id, err);
     if (r == 0)
         r = finish(&t, layer, &v, err);
     if (r == 0)

@@ -6,6 +6,7 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "engine/dispatcher.h"
+#include "engine/implied.h"
 #include "engine/layer.h"
 #include "engine/shelf.h"
 #include <dirent.h>
@@ -173,6 +174,7 @@ static void move_away(const struct cay_engine *e, const char *from, const struct
         char path[96];
         snprintf(path, sizeof path, "meta/%.64s", name);
         (void)unlinkat(e->images_fd, path, 0);
+        cay_implied_remove(e->images_fd, name);
     }
     if (dir)
         closedir(dir);

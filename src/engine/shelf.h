@@ -5,6 +5,7 @@
  *   layers/DIFFID/       trees, 0-based; closed to everybody but root, for the sake of what is
  *                        setuid in there
  *   meta/DIFFID          what is known of a layer: bytes, entries
+ *   meta/DIFFID.dirs     see engine/implied.h
  *   fits/                see engine/image.h
  *   uses/INSTANCE/KEY    text of an image of which that server has sandboxes or snapshots; `data`
  *                        beside them is where the server's own directory is

@@ -25,13 +25,13 @@
 struct unpacking {
     struct cay_blob *in;
     struct cay_tar tar;
-    int root, opaque_fd;
+    int root, marks_fd;
     int parent; /* the directory that was used last, or -1 */
     char parent_path[CAY_MAX_PATH + 1];
     struct cay_buf dirs;   /* mtime and path of each, for the end */
     struct cay_buf xattrs; /* of the entry that comes: name, NUL, length, value */
     unsigned xattr_count;
-    uint64_t looked, opaque_bytes;
+    uint64_t looked, mark_bytes;
     char *buffer;
     struct cay_unpack_counts counts;
     struct cay_error *err;
@@ -98,16 +98,16 @@ static int add_entry(struct unpacking *u)
                        "the layer has more than %d entries", CAY_LAYER_ENTRIES);
 }
 
-static int note_opaque(struct unpacking *u, const char *dir, size_t len)
+static int note(struct unpacking *u, enum cay_unpack_mark mark, const char *dir, size_t len)
 {
-    char path[CAY_MAX_PATH + 1];
-    u->opaque_bytes += len + 1;
-    if (u->opaque_bytes > (uint64_t)CAY_LAYER_OPAQUE_BYTES) /* they are held in memory */
+    char text[CAY_MAX_PATH + 2] = {(char)mark};
+    u->mark_bytes += len + 2;
+    if (u->mark_bytes > (uint64_t)CAY_LAYER_MARK_BYTES) /* they are held in memory */
         return cay_fail_as(u->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
                            "the layer has too many opaque directories");
-    memcpy(path, dir, len);
-    path[len] = 0;
-    return write(u->opaque_fd, path, len + 1) == (ssize_t)len + 1 ? 0 : failed(u, path);
+    memcpy(text + 1, dir, len);
+    text[len + 1] = 0;
+    return write(u->marks_fd, text, len + 2) == (ssize_t)len + 2 ? 0 : failed(u, text + 1);
 }
 
 static bool is_whiteout(int dir, const char *name)
@@ -126,7 +126,7 @@ static int make_dir(struct unpacking *u, int dir, const char *name, const char *
         return failed(u, path);
     if (unlinkat(dir, name, 0) < 0 || mkdirat(dir, name, 0755) < 0)
         return failed(u, path);
-    return note_opaque(u, path, len);
+    return note(u, CAY_UNPACK_OPAQUE, path, len);
 }
 
 /* Directories that no entry named before. */
@@ -141,6 +141,7 @@ static int make_dirs(struct unpacking *u, char *path)
         int r = 0;
         if (next < 0 && (errno == ENOENT || errno == ENOTDIR)) {
             r = make_dir(u, at, from, path, len);
+            r = r < 0 ? r : note(u, CAY_UNPACK_IMPLIED, path, len);
             r = r < 0 ? r : add_entry(u);
             next = r < 0 ? -1 : open_dir(u, path);
         }
@@ -315,7 +316,9 @@ static int put_dir(struct unpacking *u, const struct cay_tar_entry *e, const cha
         r = make_room(u, name, e->path);
         there = false;
     }
-    if (r == 0 && (!there || S_ISCHR(st.st_mode)))
+    if (r == 0 && there && S_ISDIR(st.st_mode))
+        r = note(u, CAY_UNPACK_NAMED, e->path, strlen(e->path));
+    else if (r == 0)
         r = make_dir(u, u->parent, name, e->path, strlen(e->path));
     if (r < 0)
         return r;
@@ -373,7 +376,7 @@ static int put_whiteout(struct unpacking *u, const struct cay_tar_entry *e, cons
     struct stat st;
     size_t dir_len = (size_t)(name - e->path);
     if (strcmp(name, OPAQUE) == 0)
-        return note_opaque(u, e->path, dir_len ? dir_len - 1 : 0);
+        return note(u, CAY_UNPACK_OPAQUE, e->path, dir_len ? dir_len - 1 : 0);
     if (strncmp(name, WHITEOUT_META, strlen(WHITEOUT_META)) == 0)
         return 0;
     const char *hidden = name + strlen(WHITEOUT);
@@ -387,7 +390,7 @@ static int put_whiteout(struct unpacking *u, const struct cay_tar_entry *e, cons
         return 0;
     char path[CAY_MAX_PATH + 1];
     int len = snprintf(path, sizeof path, "%.*s%s", (int)dir_len, e->path, hidden);
-    return note_opaque(u, path, (size_t)len);
+    return note(u, CAY_UNPACK_OPAQUE, path, (size_t)len);
 }
 
 static int put_root(struct unpacking *u, const struct cay_tar_entry *e)
@@ -450,14 +453,14 @@ static void done(struct unpacking *u)
     free(u->buffer);
 }
 
-int cay_unpack(struct cay_blob *in, int root, int opaque_fd, struct cay_unpack_counts *out,
+int cay_unpack(struct cay_blob *in, int root, int marks_fd, struct cay_unpack_counts *out,
                struct cay_error *err)
 {
     static struct cay_tar_entry entry; /* large */
     CAY_CLEANUP(done)
     struct unpacking u = {.in = in,
                           .root = root,
-                          .opaque_fd = opaque_fd,
+                          .marks_fd = marks_fd,
                           .parent = -1,
                           .buffer = malloc(CHUNK),
                           .err = err};

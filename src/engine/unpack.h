@@ -12,8 +12,15 @@ struct cay_unpack_counts {
     uint64_t dropped;        /* devices, pipes */
 };
 
-/* Directories that hide those of lower layers are written to opaque_fd, each path with its NUL,
- * because marking them takes rights that we do not have. CAY_ERR_UNPROCESSABLE "BAD_LAYER",
+/* What directories are, where their mode does not say it. */
+enum cay_unpack_mark {
+    CAY_UNPACK_OPAQUE = 'o',  /* it hides what lower layers have there */
+    CAY_UNPACK_IMPLIED = 'i', /* no entry names it: something lies in it */
+    CAY_UNPACK_NAMED = 'n',   /* one does after all */
+};
+
+/* Those are written to marks_fd, in their order, each path behind its letter and with a NUL,
+ * because marking takes rights that we do not have. CAY_ERR_UNPROCESSABLE "BAD_LAYER",
  * CAY_ERR_TOO_LARGE "LAYER_TOO_LARGE", CAY_ERR_LIMIT "IMAGE_STORE_FULL". */
-int cay_unpack(struct cay_blob *in, int root, int opaque_fd, struct cay_unpack_counts *out,
+int cay_unpack(struct cay_blob *in, int root, int marks_fd, struct cay_unpack_counts *out,
                struct cay_error *err);

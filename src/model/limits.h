@@ -224,12 +224,14 @@
 #define CAY_LAYER_DEPTH 256 /* directories in each other */
 #define CAY_LAYER_RATIO 100 /* unpacked to packed bytes, above the next */
 #define CAY_LAYER_RATIO_BYTES (1 * CAY_GIB)
-#define CAY_LAYER_WAY_BYTES (64 * CAY_MIB)    /* names that are remembered, in and out */
-#define CAY_LAYER_OPAQUE_BYTES (64 * CAY_MIB) /* and of those that hide what is below */
-#define CAY_LAYER_MEMORY (512 * CAY_MIB)      /* of the child that unpacks */
-#define CAY_SHELF_FREE_BYTES (512 * CAY_MIB)  /* left free on the image store's disk */
-#define CAY_SHELF_NAMES 10000                 /* images in a list */
-#define CAY_ARCHIVE_MEMBERS 10000             /* of an archive with images */
+#define CAY_LAYER_WAY_BYTES (64 * CAY_MIB)   /* names that are remembered, in and out */
+#define CAY_LAYER_MARK_BYTES (64 * CAY_MIB)  /* and of directories that are marked */
+#define CAY_IMPLIED_BYTES (1 * CAY_MIB)      /* names of those that no entry has, kept of a layer */
+#define CAY_IMPLIED_DIRS 4096                /* of them, looked at for one image */
+#define CAY_LAYER_MEMORY (512 * CAY_MIB)     /* of the child that unpacks */
+#define CAY_SHELF_FREE_BYTES (512 * CAY_MIB) /* left free on the image store's disk */
+#define CAY_SHELF_NAMES 10000                /* images in a list */
+#define CAY_ARCHIVE_MEMBERS 10000            /* of an archive with images */
 #define CAY_ARCHIVE_BYTES (64 * CAY_GIB)
 
 /* registries */

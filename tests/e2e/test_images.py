@@ -158,6 +158,31 @@ def test_whiteouts_hide_what_is_below(engine, store, client):
     assert run(client, "white:1", "echo $(ls /d /o /again /late)") == "/again: above /d: b /late: above /o: above\n"
 
 
+IMPLIED = {"srv": "700 5:6", "opt/drop": "1777 0:0", "gone": "755 0:0", "data": "2750 0:8", "data/in": "770 9:0", "late": "711 0:0",
+           "own": "710 0:0", "alone": "755 0:0", "link/to": "755 0:0", "hidden/in": "755 0:0"}
+
+
+def test_a_directory_that_no_entry_names_is_what_lower_layers_say(engine, store, client):
+    lower = Layer(tar(folder("srv", mode=0o700, uid=5, gid=6), folder("opt"), folder("opt/drop", mode=0o1777), folder("data", mode=0o2750, gid=8),
+                      folder("data/in", mode=0o770, uid=9), folder("gone", mode=0o711), folder("late", mode=0o700), folder("link", mode=0o700),
+                      folder("link/to", mode=0o700), folder("hidden"), folder("hidden/in", mode=0o700), folder("off", mode=0o700)))
+    middle = Layer(tar(entry(".wh.gone"), link("link", "opt"), folder("hidden"), entry("hidden/.wh..wh..opq")))
+    upper = Layer(tar(*(entry(f"{name}/f", b"x") for name in (*IMPLIED, "off")), folder("own", mode=0o710)))
+    top = Layer(tar(folder("late", mode=0o711), entry(".wh.off")))
+    layers = [top, upper, middle, lower]
+    for layer in layers:
+        layer.send(engine)
+    engine.put("implied:1", store.text(*(layer.diff_id for layer in layers)))
+    box = client.create("implied", image="implied:1")
+    command = f"cd / && stat -c '%n %a %u:%g' {' '.join(IMPLIED)}; ls -d /off"
+    answer = client.post(f"/sandbox/{box['id']}/exec", {"command": command, "user": "root"}).json()
+    client.delete(f"/sandbox/{box['id']}")
+    assert dict(line.split(" ", 1) for line in answer["stdout"].splitlines()) == IMPLIED, answer
+    assert "/off: No such file" in answer["stderr"]
+    # The layer itself belongs to no image.
+    assert stat.S_IMODE(os.stat(store.layer(upper.diff_id, "srv")).st_mode) == 0o755
+
+
 def test_a_layer_may_come_twice(engine, store, client):
     empty, other = Layer(bytes(1024)), Layer(tar(entry("other", b"x")))
     empty.send(engine), other.send(engine)

@@ -226,3 +226,36 @@ def test_ours_are_sound():
     done = subprocess.run([TOOL, "--check", *files], capture_output=True, text=True, timeout=stretch(30), check=True)
     assert {"base", "busybox", "debian:bookworm", "node:18-bookworm", "node:20-bookworm", "node:22-bookworm",
             "python:3.11", "python:3.13"} <= set(done.stdout.split())
+
+
+FAKES = {
+    "uname": "echo $MACHINE",
+    "dpkg": "echo $DEBIAN_NAME",
+    "apt-get": ":",
+    "apt-config": ":",
+    "mmdebstrap": 'for a; do case $a in */root) mkdir -p "$a/etc/apt/apt.conf.d" ;; esac; done',
+    "npm": """
+for a; do last=$a; [ "$was" != --pack-destination ] || to=$a; was=$a; done
+echo "$last" >>"$ASKED"
+mkdir -p "$to/made/package/bin" "$to"/made/package/include/node/openssl/archs/linux-{x86_64,aarch64}
+echo '{ "version": "20.1.0" }' >"$to/made/package/package.json"
+echo >"$to/made/package/bin/node"
+tar -czf "$to/it.tgz" -C "$to/made" package""",
+}
+
+
+@pytest.mark.parametrize("machine, debian, node", [("x86_64", "amd64", "x64"), ("aarch64", "arm64", "arm64")])
+def test_a_recipe_follows_the_machine(tmp_path, machine, debian, node):
+    """Without a network: what is asked of npm, and what the image says it is for."""
+    (tmp_path / "bin").mkdir()
+    for name, body in FAKES.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "recipe").write_text("name any:1\ndebian bookworm\nnode 20\n")
+    done = subprocess.run([TOOL, tmp_path / "recipe", tmp_path / "images"], capture_output=True, text=True, timeout=stretch(60),
+                          env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "MACHINE": machine,
+                               "DEBIAN_NAME": debian, "ASKED": f"{tmp_path}/asked"})
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "asked").read_text() == f"node-linux-{node}@20\n"
+    assert f"arch={debian}\n" in (tmp_path / "images/refs/any:1").read_text()
+    assert [p.name for p in tmp_path.glob("images/layers/*/usr/local/include/node/openssl/archs/*")] == [f"linux-{machine}"]
