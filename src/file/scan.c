@@ -77,7 +77,7 @@ static int open_below(int top_fd, const char *path, int flags, uint64_t resolve)
  */
 
 #define READERS 4 /* at most; as many as there are processors */
-#define ALONE 500 /* so few files are not worth a second one */
+#define ALONE 100 /* so few files and directories are not worth a second one */
 
 struct dir {
     struct dir *next;
@@ -242,7 +242,7 @@ static void *read_dirs(void *arg)
             free_dir(d);
         if (--walk.at_work == 0)
             pthread_cond_broadcast(&walk.changed);
-        if (r == readers && walk.threads == 0 && walk.files > ALONE)
+        if (r == readers && walk.threads == 0 && walk.files + walk.dirs > ALONE)
             get_help();
     }
     pthread_mutex_unlock(&walk.lock);

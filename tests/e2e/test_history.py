@@ -422,6 +422,18 @@ def test_large_versions_come_in_pieces(client):
     assert client.sh("kept", "cat f* | sha256sum") == one["stdout"]
 
 
+def test_flat_and_deep(client):
+    """Several look at one directory, and at many: each file is seen once."""
+    client.create("kept", track="workspace", image="busybox", memoryGB=0.25)
+    client.sh("kept", "mkdir flat; i=0; while [ $i -lt 3000 ]; do echo $i > flat/$i; i=$((i+1)); done; "
+                      "mkdir wide; i=0; while [ $i -lt 300 ]; do mkdir wide/$i; i=$((i+1)); done; "
+                      "d=deep; i=0; while [ $i -lt 150 ]; do mkdir $d; echo $i > $d/f; d=$d/x; i=$((i+1)); done")
+    assert history(client)[0]["fileCount"] == 3150
+    client.sh("kept", "echo 1 > flat/2999; echo 2 > wide/299/new; rm -r deep/x/x")
+    files = history(client)[0]["files"]
+    assert len(files) == 150 and files[-2:] == ["flat/2999", "wide/299/new"]
+
+
 @pytest.mark.limit(240)
 def test_many_files(server):
     client = server.client(timeout=240)
