@@ -50,14 +50,14 @@ static const char *bearer(const struct cay_req *req)
 static int by_jwt(const struct cay_auth *auth, struct cay_req *req, const char *token,
                   struct cay_account *out, struct cay_error *err)
 {
-    const char *name;
-    int64_t until_ms;
+    struct cay_jwt_told told;
     if (cay_core_recall(req->core, token, req->arena, out))
         return 0;
-    int r = cay_jwt_verify(auth->jwt, token, req->arena, &name, &until_ms);
+    int r = cay_jwt_verify(auth->jwt, token, req->arena, &told);
     if (r < 0)
         return cay_core_refuse(err); /* why is of no use but to forgers */
-    return cay_core_admit_as(req->core, token, name, until_ms, req->arena, out, err);
+    return cay_core_admit_as(req->core, token, told.name, told.scopes, told.until_ms, req->arena,
+                             out, err);
 }
 
 /* The socket is the credential: only root and the server's own user can open it. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/jwt.h"
+#include "api/auth.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/sha256.h"
@@ -8,6 +9,7 @@
 #include <openssl/pem.h>
 #include <string.h>
 
+#define SCOPE_PREFIX "cay:"
 #define NAME_PREFIX "jwt:"
 #define SECRET_MIN 32 /* bytes: as long as what HS256 makes of it */
 #define RSA_MIN 2048  /* bits */
@@ -187,8 +189,27 @@ static bool is_name(const char *name)
     return len > 0 && len <= CAY_MAX_ACCOUNT_NAME;
 }
 
+/* Words for other services stand there too, so only ours narrow it; one of ours that we do not know
+ * gives nothing. */
+static unsigned scopes_of(const struct cay_json *claims, struct cay_arena *a)
+{
+    const char *at = cay_json_get_str(claims, "scope", "");
+    unsigned sum = 0, one;
+    bool named = false;
+    for (size_t len; *(at += strspn(at, " ")); at += len) {
+        len = strcspn(at, " ");
+        if (len < sizeof SCOPE_PREFIX || strncmp(at, SCOPE_PREFIX, sizeof SCOPE_PREFIX - 1) != 0)
+            continue;
+        const char *name = at + sizeof SCOPE_PREFIX - 1;
+        named = true;
+        if (cay_auth_scope(cay_arena_strndup(a, name, (size_t)(at + len - name)), &one))
+            sum |= one;
+    }
+    return named ? sum : ~0U;
+}
+
 int cay_jwt_verify(const struct cay_jwt *jwt, const char *token, struct cay_arena *a,
-                   const char **name_out, int64_t *until_ms_out)
+                   struct cay_jwt_told *out)
 {
     const char *dot = strchr(token, '.'), *last = strrchr(token, '.');
     char *sig;
@@ -203,8 +224,9 @@ int cay_jwt_verify(const struct cay_jwt *jwt, const char *token, struct cay_aren
     const struct cay_json *claims = decode_json(a, dot + 1, (size_t)(last - dot - 1));
     const char *name = claims ? cay_json_get_str(claims, jwt->claim, NULL) : NULL;
     if (!claims || !says(claims, "iss", jwt->issuer) || !is_for_us(jwt, claims) || !is_name(name) ||
-        !is_time(claims, until_ms_out))
+        !is_time(claims, &out->until_ms))
         return CAY_ERR_UNAUTHORIZED;
-    *name_out = cay_arena_printf(a, NAME_PREFIX "%s", name);
+    out->name = cay_arena_printf(a, NAME_PREFIX "%s", name);
+    out->scopes = scopes_of(claims, a);
     return 0;
 }

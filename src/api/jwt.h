@@ -12,7 +12,11 @@ struct cay_jwt;
 /* A key that is too weak, private, or of another kind: CAY_ERR_INVALID. */
 int cay_jwt_open(const struct cay_config *cfg, struct cay_jwt **out, struct cay_error *err);
 void cay_jwt_free(struct cay_jwt *jwt);
-/* The account's name ("jwt:" and the claim), and when the token is over. A negative code, without
- * a reason, for any token that is not good. Any thread. */
+struct cay_jwt_told {
+    const char *name; /* of the account: "jwt:" and the claim */
+    int64_t until_ms; /* then it is over */
+    unsigned scopes;  /* those that its `scope` names as cay:read, cay:exec…; every one if none */
+};
+/* A negative code, without a reason, for any token that is not good. Any thread. */
 int cay_jwt_verify(const struct cay_jwt *jwt, const char *token, struct cay_arena *a,
-                   const char **name_out, int64_t *until_ms_out);
+                   struct cay_jwt_told *out);

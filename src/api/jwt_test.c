@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/sha256.h"
 #include "base/str.h"
+#include "model/account.h"
 #include "tests/test.h"
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -73,12 +74,11 @@ static struct cay_jwt *open_jwt(const char *key, int want)
 
 static int verify(const struct cay_jwt *jwt, const char *token, struct cay_arena *a)
 {
-    const char *name = "";
-    int64_t until_ms = 0;
-    int r = cay_jwt_verify(jwt, token, a, &name, &until_ms);
+    struct cay_jwt_told told = {0};
+    int r = cay_jwt_verify(jwt, token, a, &told);
     if (r == 0) {
-        CHECK_STR("whose", name, "jwt:ann");
-        CHECK("its end", until_ms > cay_clock_ms());
+        CHECK_STR("whose", told.name, "jwt:ann");
+        CHECK("its end", told.until_ms > cay_clock_ms());
     }
     return r == 0;
 }
@@ -141,6 +141,35 @@ TEST(jwt_takes_what_is_signed_for_us)
         CHECK_EQ(cases[i].name,
                  verify(jwt, by_secret(&a, cases[i].head, claims, cases[i].secret), &a),
                  cases[i].good);
+    }
+    cay_jwt_free(jwt);
+}
+
+TEST(jwt_scopes)
+{
+    static const struct {
+        const char *scope;
+        unsigned want;
+    } words[] = {
+        {"", ~0U},
+        {"\"scope\":\"openid profile\",", ~0U},
+        {"\"scope\":\"openid cay:read\",", CAY_SCOPE_READ},
+        {"\"scope\":\" cay:exec  cay:account \",",
+         CAY_SCOPE_READ | CAY_SCOPE_EXEC | CAY_SCOPE_ACCOUNT},
+        {"\"scope\":\"cay:admin\",", 0},
+        {"\"scope\":\"cay: mcay:write\",", ~0U},
+    };
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_jwt *jwt = open_jwt(SECRET, 0);
+    for (size_t i = 0; i < COUNT(words); i++) {
+        const char *fmt =
+            cay_arena_printf(&a, CLAIMS("%s\"exp\":%%lld,\"nbf\":%%lld"), words[i].scope);
+        struct cay_jwt_told told = {0};
+        CHECK_EQ(
+            words[i].scope,
+            cay_jwt_verify(jwt, by_secret(&a, HS, claims_of(&a, fmt, 60, 0), SECRET), &a, &told),
+            0);
+        CHECK_EQ(words[i].scope, told.scopes, words[i].want);
     }
     cay_jwt_free(jwt);
 }

@@ -198,10 +198,11 @@ static int make_account(struct cay_core *core, const char *name, struct cay_aren
     return r;
 }
 
-int cay_core_admit_as(struct cay_core *core, const char *token, const char *name, int64_t until_ms,
-                      struct cay_arena *a, struct cay_account *out, struct cay_error *err)
+int cay_core_admit_as(struct cay_core *core, const char *token, const char *name, unsigned scopes,
+                      int64_t until_ms, struct cay_arena *a, struct cay_account *out,
+                      struct cay_error *err)
 {
-    struct cay_keyring_entry e = {.scopes = ALL_SCOPES, .over_at_ms = until_ms};
+    struct cay_keyring_entry e = {.scopes = scopes & ALL_SCOPES, .over_at_ms = until_ms};
     struct cay_holder h;
     uint64_t turn;
     uint8_t hash[32];

@@ -22,8 +22,9 @@ bool cay_core_recall(struct cay_core *core, const char *token, struct cay_arena 
                      struct cay_account *out);
 /* It was verified, and says this name: the account that has it, made on first sight. until_ms is
  * when the token is over (wall clock). */
-int cay_core_admit_as(struct cay_core *core, const char *token, const char *name, int64_t until_ms,
-                      struct cay_arena *a, struct cay_account *out, struct cay_error *err);
+int cay_core_admit_as(struct cay_core *core, const char *token, const char *name, unsigned scopes,
+                      int64_t until_ms, struct cay_arena *a, struct cay_account *out,
+                      struct cay_error *err);
 /* The operator, acting for an account: by id or name. CAY_ERR_NOT_FOUND, "ACCOUNT_NOT_FOUND". */
 int cay_core_act_for(struct cay_core *core, const char *id_or_name, struct cay_arena *a,
                      struct cay_account *out, struct cay_error *err);

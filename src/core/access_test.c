@@ -128,12 +128,12 @@ TEST(access_makes_an_account_on_first_sight)
     fixture_open(&f);
     int64_t later = cay_clock_ms() + 60000;
     CHECK("not known yet", !cay_core_recall(f.core, "t1", &f.a, &one));
-    CHECK_EQ("made", cay_core_admit_as(f.core, "t1", "jwt:ann", later, &f.a, &one, &err), 0);
-    CHECK_EQ("found", cay_core_admit_as(f.core, "t2", "jwt:ann", later, &f.a, &two, &err), 0);
+    CHECK_EQ("made", cay_core_admit_as(f.core, "t1", "jwt:ann", ~0U, later, &f.a, &one, &err), 0);
+    CHECK_EQ("found", cay_core_admit_as(f.core, "t2", "jwt:ann", ~0U, later, &f.a, &two, &err), 0);
     CHECK_STR("the same", one.id, two.id);
     CHECK("remembered", cay_core_recall(f.core, "t1", &f.a, &three));
     CHECK_STR("as the same", three.id, one.id);
-    CHECK_EQ("over", cay_core_admit_as(f.core, "t3", "jwt:ann", 1000, &f.a, &two, &err), 0);
+    CHECK_EQ("over", cay_core_admit_as(f.core, "t3", "jwt:ann", ~0U, 1000, &f.a, &two, &err), 0);
     CHECK("is not remembered", !cay_core_recall(f.core, "t3", &f.a, &three));
     fixture_close(&f);
 }

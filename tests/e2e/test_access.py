@@ -200,6 +200,8 @@ def test_jwt(fresh, tmp_path):
     for bad in (jwt(good, secret=SECRET + "x"), jwt(good, alg="none"), jwt(good | {"aud": "x"}),
                 jwt(good | {"exp": time.time() - 60}), jwt(good).rsplit(".", 1)[0] + "."):
         assert server.client(token=bad).get("/sandbox").status == 401
+    looks = server.client(token=jwt(good | {"scope": "openid cay:read"}))
+    assert looks.names() == ["box"] and looks.delete("/sandbox/box").status == 403
     assert server.client(token=said(server, "key", "create", "--account", "jwt:user|7")).names() == ["box"]
 
 
