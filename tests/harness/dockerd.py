@@ -72,7 +72,8 @@ class Service:
     def start(self):
         with open(self.work / "log", "ab") as log:
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
-                                            env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin"})
+                                            env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin",
+                                                 "TMPDIR": str(self.work)})
         until(self.answers, f"{self.name} answers", 60, 0.1)
         return self
 
@@ -86,6 +87,8 @@ class Service:
     def stop(self):
         if self.process and self.process.poll() is None:
             self.end()
+        for pid in proc.naming(self.work):  # a shim whose containerd was killed stays for ever
+            os.kill(pid, signal.SIGKILL)
         for line in reversed(Path("/proc/self/mountinfo").read_text().splitlines()):
             where = line.split()[4]
             if where.startswith(str(self.work)):

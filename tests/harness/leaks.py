@@ -37,7 +37,7 @@ def loop_devices(data):
 
 
 def processes(data, instance):
-    found = {p for p in proc.pids() if data in proc.text(p, "cmdline") and proc.alive(p)}
+    found = set(proc.naming(data))
     if instance:
         found |= set(proc.in_cgroup(f"cay-{instance}"))
     found.discard(os.getpid())

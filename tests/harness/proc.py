@@ -64,6 +64,11 @@ def children(pid):
     return [p for p in pids() if text(p, "stat").rpartition(")")[2].split()[1:2] == [str(pid)]]
 
 
+def naming(path):
+    """Those with that path in their command lines."""
+    return [p for p in pids() if str(path) in text(p, "cmdline") and alive(p)]
+
+
 def in_cgroup(name):
     """Processes in a cgroup whose path has a component of that name."""
     return [p for p in pids() if f"/{name}" in text(p, "cgroup") and alive(p)]
