@@ -22,7 +22,7 @@ from harness.server import CAY, NotReady, Server
 from harness.wait import stretch, until
 from harness.web import PORT, Web, serve
 from harness.websocket import BINARY, WebSocket
-from test_preview import upload, websocket
+from test_preview import upload
 from test_shell import Term
 
 FIFTY_MB = 50 * 1000 * 1000
@@ -179,7 +179,7 @@ def test_previews(client, box):
     assert web.request("POST", "/echo", b"x", {"Origin": "http://evil.example"}).status == 403
     upload(web, 20 << 20)
     assert len(web.get("/big?size=20000000", fresh=True).body) == 20_000_000
-    with websocket(web, {"Origin": f"https://{web.host}"}) as ws:
+    with web.websocket({"Origin": f"https://{web.host}"}) as ws:
         ws.type(b"x" * 50000)
         assert ws.next() == (BINARY, b"x" * 50000)
     link = client.post(f"/sandbox/box/ports/{PORT}/link", {}).json()["url"]

@@ -2,15 +2,16 @@
 """F-03 above the engine: the plug is pulled between the rows and the files of forks, snapshots and volumes."""
 import pytest
 
+from harness.points import points
 from harness.wait import until
-from test_sweep import POINTS, consistent, crash, needs_points
+from test_sweep import consistent, crash, needs_points
 
 MEND_S = 5
 SERVER = ("-row-written", "-provider-done", "-row-running", "-row-ready", "-row-marked", "-row-gone", "-start-command")
 
 
-def points(verb):
-    return [p for p in POINTS if p.startswith(verb + "-") and p.endswith(SERVER)] or ["none"]
+def of_server(verb):
+    return [p for p in points(verb) if p.values[0].endswith(SERVER)] or ["none"]
 
 
 def prepare(server):
@@ -32,7 +33,7 @@ def unharmed(client):
 
 
 @needs_points
-@pytest.mark.parametrize("point", points("create"))
+@pytest.mark.parametrize("point", of_server("create"))
 def test_fork_of_many(fresh, point):
     server = fresh()
     prepare(server)
@@ -49,7 +50,7 @@ def test_fork_of_many(fresh, point):
 
 
 @needs_points
-@pytest.mark.parametrize("point", points("snapshot"))
+@pytest.mark.parametrize("point", of_server("snapshot"))
 def test_snapshot(fresh, point):
     server = fresh()
     prepare(server)
@@ -67,7 +68,7 @@ def test_snapshot(fresh, point):
 
 
 @needs_points
-@pytest.mark.parametrize("point", points("delete"))
+@pytest.mark.parametrize("point", of_server("delete"))
 def test_delete_that_keeps(fresh, point):
     server = fresh()
     prepare(server)
@@ -82,7 +83,7 @@ def test_delete_that_keeps(fresh, point):
 
 @needs_points
 @pytest.mark.parametrize("end", ["", "?preserveVolume=false"])
-@pytest.mark.parametrize("point", points("delete"))
+@pytest.mark.parametrize("point", of_server("delete"))
 def test_delete_of_one_with_a_volume(fresh, point, end):
     server = fresh()
     volume = prepare(server)
@@ -101,7 +102,7 @@ def test_delete_of_one_with_a_volume(fresh, point, end):
 
 
 @needs_points
-@pytest.mark.parametrize("point", points("create"))
+@pytest.mark.parametrize("point", of_server("create"))
 def test_create_with_a_volume(fresh, point):
     server = fresh()
     volume = prepare(server)
