@@ -104,7 +104,7 @@ static int note(struct unpacking *u, enum cay_unpack_mark mark, const char *dir,
     u->mark_bytes += len + 2;
     if (u->mark_bytes > (uint64_t)CAY_LAYER_MARK_BYTES) /* they are held in memory */
         return cay_fail_as(u->err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
-                           "the layer has too many opaque directories");
+                           "the layer has too many directories to mark");
     memcpy(text + 1, dir, len);
     text[len + 1] = 0;
     return write(u->marks_fd, text, len + 2) == (ssize_t)len + 2 ? 0 : failed(u, text + 1);

@@ -94,9 +94,8 @@ static ssize_t tls_send(struct cay_wire *w, const struct iovec *iov, size_t coun
         } else if (must_wait(w)) {
             errno = EAGAIN;
             return sent > 0 ? (ssize_t)sent : -1;
-        } else {
-            w->broken =
-                true; /* OpenSSL calls it a proper end when the client said goodbye before */
+        } else { /* OpenSSL calls it a proper end when the client said goodbye before */
+            w->broken = true;
         }
     }
     if (!w->broken)

@@ -191,11 +191,10 @@ static void carry(struct cay_connection *c, uint32_t events)
     c->pair.sharers = &c->way->connection_count;
     c->pair.asks = cay_edge_asks;
     c->pair.over = over;
-    if (!cay_link_begin(&c->pair, &e->relay))
-        failed(c);
+    if (cay_link_begin(&c->pair, &e->relay)) /* the other side may have said something already */
+        c->pair.out.ready(&c->pair.out, events);
     else
-        c->pair.out.ready(&c->pair.out,
-                          events); /* the other side may have said something already */
+        failed(c);
 }
 
 static void dialled(struct cay_watch *w, uint32_t events)

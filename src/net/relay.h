@@ -24,11 +24,10 @@ struct cay_flow {          /* one direction */
     size_t held;           /* bytes in it */
     struct cay_buf ahead;  /* bytes that go first, from ahead_at on; then the pipe is empty */
     size_t ahead_at;
-    bool readable; /* something may have come since nothing was there */
-    bool much;     /* the last that came was not little */
-    bool
-        urgent; /* something came that a reading stops at, so that less than asked for is not all */
-    bool last;  /* nothing comes behind what is there */
+    bool readable;    /* something may have come since nothing was there */
+    bool much;        /* the last that came was not little */
+    bool urgent;      /* a byte came that a reading stops at: less than asked for is not all then */
+    bool last;        /* nothing comes behind what is there */
     bool ended, told; /* no more will come; the other side knows */
     bool looks;       /* its owner does: only so many may pass without asking: */
     uint64_t pass;

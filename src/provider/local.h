@@ -44,7 +44,7 @@ struct cay_local {
 };
 
 void cay_local_init(struct cay_local *l, const struct cay_config *cfg, struct cay_queue *events);
-void cay_local_done(struct cay_local *l); /* when the listener has ended */
+void cay_local_done(struct cay_local *l); /* waits for the listener to end */
 /* Starts the thread that hears of deaths; it is given `l`, and ends when it is closing: waited for
  * together with fd, which may be -1. */
 int cay_local_listen(struct cay_local *l, void *(*listener)(void *), struct cay_error *err);

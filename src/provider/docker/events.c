@@ -36,9 +36,8 @@ static void died(struct cay_docker *d, const char *line, size_t len)
         return; /* by us: whoever asked for it knows */
     if (cay_docker_inspect(d, &a, id, &box, &err) == 0 && !box.entry.running)
         cay_local_tell(&d->local, &box.entry);
-    else
-        cay_local_tell(&d->local,
-                       NULL); /* gone already, or up again: whoever wants to know looks */
+    else /* gone already, or up again: whoever wants to know looks */
+        cay_local_tell(&d->local, NULL);
 }
 
 static int on_data(void *arg, const char *data, size_t len, struct cay_error *err)
