@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FIT_VERSION "3"     /* raised when what a fitting layer holds changes */
+#define FIT_VERSION "4"     /* raised when what a fitting layer holds changes */
 #define LAYER_PATH 14       /* of each in the list that the mount takes */
 #define MAX_LAYERS_LEN 3800 /* the list and the other options are one page */
 
