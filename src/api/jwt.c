@@ -198,7 +198,7 @@ static unsigned scopes_of(const struct cay_json *claims, struct cay_arena *a)
     bool named = false;
     for (size_t len; *(at += strspn(at, " ")); at += len) {
         len = strcspn(at, " ");
-        if (len < sizeof SCOPE_PREFIX || strncmp(at, SCOPE_PREFIX, sizeof SCOPE_PREFIX - 1) != 0)
+        if (strncmp(at, SCOPE_PREFIX, sizeof SCOPE_PREFIX - 1) != 0)
             continue;
         const char *name = at + sizeof SCOPE_PREFIX - 1;
         named = true;

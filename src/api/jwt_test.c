@@ -157,7 +157,8 @@ TEST(jwt_scopes)
         {"\"scope\":\" cay:exec  cay:account \",",
          CAY_SCOPE_READ | CAY_SCOPE_EXEC | CAY_SCOPE_ACCOUNT},
         {"\"scope\":\"cay:admin\",", 0},
-        {"\"scope\":\"cay: mcay:write\",", ~0U},
+        {"\"scope\":\"cay: mcay:write\",", 0},
+        {"\"scope\":\"mcay:write cay\",", ~0U},
     };
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_jwt *jwt = open_jwt(SECRET, 0);
