@@ -38,6 +38,8 @@ const char *const cay_crash_points[] = {
     "snapshot-row-written",
     "snapshot-provider-done",
     "snapshot-row-ready",
+    "layer-unpacked",
+    "layer-named",
     "version-due",
     "version-objects",
     "version-index",

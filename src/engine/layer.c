@@ -169,7 +169,7 @@ static int mark(int tree, int marks_fd, int images_fd, const char *diff_id, stru
     CAY_AUTO_BUF struct cay_buf implied = {0};
     if (fstat(marks_fd, &st) < 0 || st.st_size > CAY_LAYER_MARK_BYTES)
         return cay_fail_as(err, CAY_ERR_TOO_LARGE, "LAYER_TOO_LARGE",
-                           "the layer has too many opaque directories");
+                           "the layer has too many directories to mark");
     CAY_AUTO_FREE char *text = calloc(1, (size_t)st.st_size + 2);
     if (!text || pread(marks_fd, text, (size_t)st.st_size, 0) != st.st_size)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read the marks of a layer");

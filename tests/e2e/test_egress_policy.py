@@ -183,6 +183,10 @@ def test_quotas_of_an_account(fresh, net):
     client.post(f"/sandbox/{box['id']}/exec/{held}/kill", {"signal": "SIGKILL"})
     until(lambda: quota("connections")["used"] == 0, "they are closed")
     assert says_hello(probe(client, beside, wish("http", WEB))[0])
+    held = client.detach(box["id"], ["node", "-e", f"require('net').connect(53, '{WEB}')"])
+    until(lambda: quota("connections")["used"] == 1, "who asks for names is one, too")
+    client.post(f"/sandbox/{box['id']}/exec/{held}/kill", {"signal": "SIGKILL"})
+    until(lambda: quota("connections")["used"] == 0, "and gone")
 
     used = quota("egressBytes")["used"]
     assert quota("egressBytes")["limit"] is None and used > 0

@@ -16,7 +16,8 @@ import pytest
 
 from harness.engine import Engine, Layer as Message, Refused
 from harness.layers import Layer, entry, folder, hard, link, sha256, tar
-from harness.wait import until
+from harness.points import points
+from harness.wait import stretch, until
 
 TOP_DIRECTORY = 0x20000  # chattr +T
 
@@ -453,6 +454,29 @@ def test_a_kill_in_the_middle_leaves_no_half_layer(store, who):
         until(lambda: store.leftovers() == [], "what was begun is removed")
         engine = Engine(server)
         assert layer.send(engine).found == 0
+        engine.close()
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("point", points("layer") or ["none"])
+def test_a_crash_before_or_behind_the_name(store, point):
+    """A layer has its name when it is whole, and not before."""
+    layer = Layer(tar(entry(point, b"x")))
+    server = store.server()
+    server.start(env={"CAY_CRASH_AT": point})
+    try:
+        engine = Engine(server)
+        with pytest.raises(Exception):
+            layer.send(engine)
+        engine.close()
+        server.process.wait(stretch(5))
+        server.process = None
+        server.recover()
+        assert (layer.diff_id in store.layers()) == (point == "layer-named")
+        until(lambda: store.leftovers() == [], "what was begun is removed")
+        engine = Engine(server)
+        assert layer.send(engine).found == (point == "layer-named")
         engine.close()
     finally:
         server.close()
