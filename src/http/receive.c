@@ -7,6 +7,7 @@
 #include "http/conn.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -212,7 +213,10 @@ void cay_receive(struct cay_http_server *s, struct cay_conn *c)
 void cay_receive_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events)
 {
     if (c->phase == CAY_PHASE_VERDICT) {
-        judge(s, c);
+        /* The event may be the sink's, of the same round as the socket's that brought the end. */
+        struct pollfd verdict = {.fd = c->req->received.verdict_fd, .events = POLLIN};
+        if (poll(&verdict, 1, 0) > 0)
+            judge(s, c);
         return;
     }
     c->upload->broken |= (events & EPOLLERR) != 0;

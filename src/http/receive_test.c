@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 static struct toy toy;
@@ -222,6 +225,41 @@ TEST(http_receive_is_held_up_by_its_sink)
     say("ok");
     toy_read(&client, &answer);
     CHECK_STR("told", answer.body, "whole 25165824 ok");
+    end();
+}
+
+/* The loop stands still between two rounds, at what its workers have given back. */
+static void hold_the_loop(void)
+{
+    struct pollfd seen = {.fd = toy.server->event_fd, .events = POLLIN};
+    (void)pthread_mutex_lock(&toy.server->back_lock);
+    (void)eventfd_write(toy.server->event_fd, 1);
+    while (poll(&seen, 1, 0) > 0)
+        sched_yield();
+}
+
+/* Room in the sink and the body's end, in one round of the loop, are not yet a verdict. */
+TEST(http_receive_waits_for_the_verdict)
+{
+    enum { SINK = 64 * 1024, MOST = SINK + SINK / 2 };
+    static char block[MOST];
+    int held = 0;
+    begin();
+    toy_send(&client, "PUT /take HTTP/1.1\r\n" HOST CHUNKED "\r\n18000\r\n");
+    CHECK("taken", toy_until(toy_taken, 1));
+    CHECK_EQ("more than the sink holds", send(client.fd, block, MOST, MSG_NOSIGNAL), MOST);
+    while (ioctl(toy.sink_fd, FIONREAD, &held) == 0 && held < SINK)
+        sched_yield();
+    hold_the_loop();
+    toy_send(&client, "\r\n0\r\n\r\n");
+    CHECK_EQ("room", read(toy.sink_fd, block, SINK), SINK);
+    (void)pthread_mutex_unlock(&toy.server->back_lock);
+    CHECK_EQ("all comes", read_some(toy.sink_fd, block, MOST), MOST - SINK);
+    struct pollfd early = {.fd = client.fd, .events = POLLIN};
+    CHECK_EQ("no answer before the word", poll(&early, 1, 50), 0);
+    say("ok");
+    toy_read(&client, &answer);
+    CHECK_STR("told", answer.body, "whole 98304 ok");
     end();
 }
 

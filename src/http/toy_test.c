@@ -205,7 +205,7 @@ static int took(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 /* With a query of "alone" nobody is asked for a verdict. */
 static int take_body(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
-    struct cay_receive to = {.end_fd = -1, .verdict_fd = -1, .verdict_ms = 200};
+    struct cay_receive to = {.end_fd = -1, .verdict_fd = -1, .verdict_ms = 1000};
     if (strcmp(req->query, "no") == 0)
         return cay_fail(err, CAY_ERR_CONFLICT, "not now");
     make_pipe(&shared->sink_fd, &to.sink_fd, true);
