@@ -95,8 +95,7 @@ static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
         (void)syscall(SYS_pidfd_send_signal, box->source.fd, SIGKILL, NULL, 0);
     else
         (void)kill(box->record.pid, SIGKILL);
-    if (box->record.paused)
-        cay_cgroup_thaw_to_die(&d->engine.cgroups, box->record.entry.id);
+    cay_cgroup_let_die(&d->engine.cgroups, box->record.entry.id, box->record.paused);
     box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
 }
 

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
 
+#define DYING_CPU_MILLI (1000 * 1000) /* more than any host has */
+
 /* ---- small files ---- */
 
 static int write_number(int dirfd, const char *name, uint64_t value)
@@ -357,12 +359,18 @@ bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id)
            (v2 ? *text == '1' : strncmp(text, "FR", 2) == 0);
 }
 
-void cay_cgroup_thaw_to_die(const struct cay_cgroups *c, const char *id)
+void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id, bool frozen)
 {
+    struct cay_error err;
     bool v2 = false;
-    CAY_AUTO_FD int fd = open_box(c, CAY_CG_FREEZER, id, &v2);
+    CAY_AUTO_FD int fd = frozen ? open_box(c, CAY_CG_FREEZER, id, &v2) : -1;
+    /* Neither is checked: the deadline of the kill tells when it did not help. */
     if (fd >= 0 && !v2)
-        (void)set_frozen(fd, v2, false); /* the deadline of the kill tells when it did not help */
+        (void)set_frozen(fd, v2, false);
+    /* A fork bomb at its memory limit owes the scheduler seconds of the kernel's time, and until
+     * they are paid not even SIGKILL comes through. A new limit forgives them; none at all would
+     * make the kernel patch itself whenever it is the last one. */
+    (void)set_cpu(c, id, DYING_CPU_MILLI, &err);
 }
 
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)

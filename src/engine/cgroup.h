@@ -74,8 +74,9 @@ void cay_cgroup_open_counts(const struct cay_cgroups *c, const char *id, int *oo
 int cay_cgroup_freeze(const struct cay_cgroups *c, const char *id, bool frozen,
                       struct cay_error *err);
 bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id); /* or is about to be */
-/* Goes on at once where the kernel cannot kill what stands still (v1). */
-void cay_cgroup_thaw_to_die(const struct cay_cgroups *c, const char *id);
+/* Whoever was told to die may: a frozen one goes on where the kernel cannot kill what stands still
+ * (v1), and nobody waits for processor time. */
+void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id, bool frozen);
 /* SIGKILL to whatever is still in it (v2), best effort. */
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id);
 /* Gone is fine. CAY_ERR_CONFLICT while a process is still in it. */
