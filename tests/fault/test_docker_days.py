@@ -217,7 +217,8 @@ def test_dockerd_dies_in_the_middle(live_restore):
         assert docker.call(dockerd.host, "POST", f"/containers/cay-{after['id']}/kill")[0] == 204
         until(lambda: client.sandbox("after")["status"] != "RUNNING", "it is listened to again", 10)
         for ident in rows(server):
-            assert client.delete(f"/sandbox/{ident}", preserveVolume="false").status == 200
+            answer = client.delete(f"/sandbox/{ident}", preserveVolume="false")
+            assert answer.status in (200, 404), answer  # the deletion that was cut may be done by now
         until(lambda: agree(dockerd, server), "nothing is left", 60, 0.5)
 
 
