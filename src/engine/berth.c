@@ -4,6 +4,7 @@
 #include "base/packet.h"
 #include "base/path.h"
 #include "engine/network.h"
+#include "engine/plan.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -29,17 +30,29 @@ void cay_berth_done(struct cay_berth *b)
     cay_close_fd(&b->ipc_fd);
     cay_close_fd(&b->user_fd);
     cay_close_fd(&b->lock_fd);
+    cay_close_fd(&b->hull_fd);
 }
 
-void cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS])
+int cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS])
 {
-    const int all[CAY_BERTH_FDS] = {b->net_fd, b->ipc_fd, b->user_fd, b->lock_fd};
-    memcpy(fds, all, sizeof all);
+    const int all[CAY_BERTH_FDS] = {b->net_fd, b->ipc_fd, b->user_fd, b->lock_fd, b->hull_fd};
+    int count = 0;
+    while (count < CAY_BERTH_FDS && all[count] >= 0) {
+        fds[count] = all[count];
+        count++;
+    }
+    return count;
 }
 
-struct cay_berth cay_berth_from_fds(const int fds[CAY_BERTH_FDS], uint32_t base)
+struct cay_berth cay_berth_from_fds(const int *fds, int count, uint32_t base, pid_t hull)
 {
-    return (struct cay_berth){fds[0], fds[1], fds[2], fds[3], base, false};
+    struct cay_berth b = CAY_NO_BERTH;
+    int *const all[CAY_BERTH_FDS] = {&b.net_fd, &b.ipc_fd, &b.user_fd, &b.lock_fd, &b.hull_fd};
+    for (int i = 0; i < count; i++)
+        *all[i] = fds[i];
+    b.base = base;
+    b.hull = hull;
+    return b;
 }
 
 int cay_berth_open_ids(int *fd_out, struct cay_error *err)
@@ -72,9 +85,9 @@ static int take_range(struct cay_berth *b, int ids_fd, struct cay_error *err)
     return cay_fail(err, CAY_ERR_LIMIT, "all %u id ranges of this machine are in use", RANGES);
 }
 
-static int write_file(const char *path, const char *text)
+static int write_file(int dir, const char *path, const char *text)
 {
-    CAY_AUTO_FD int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CAY_AUTO_FD int fd = openat(dir, path, O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
@@ -90,13 +103,15 @@ static int make_net(struct cay_berth *b, bool guards, struct cay_error *err)
     if (r < 0)
         return r;
     /* a host that has none of its own may have switched it off for all */
-    (void)write_file("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
+    (void)write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
     b->closed = cay_network_catch(guards, &closed) < 0; /* it can be lived in without a way out */
     if (b->closed && !told)
         cay_log_error(&closed, "sandboxes have no way out to the network");
     told = b->closed;
-    (void)write_file("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-    (void)write_file("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
+    /* the directory once: to find it takes longer with every net namespace there is */
+    CAY_AUTO_FD int settings = open("/proc/sys/net/ipv4", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    (void)write_file(settings, "ip_unprivileged_port_start", "0");
+    (void)write_file(settings, "ping_group_range", "0 2147483647");
     b->net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     b->ipc_fd = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
     return b->net_fd < 0 || b->ipc_fd < 0
@@ -109,7 +124,7 @@ static int write_map(pid_t pid, const char *which, uint32_t base)
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
     snprintf(text, sizeof text, "0 %u %u\n", base, CAY_BERTH_IDS);
-    return write_file(path, text);
+    return write_file(AT_FDCWD, path, text);
 }
 
 /* Another effective id, with all of root's rights. */
@@ -164,38 +179,53 @@ static int make_user(struct cay_berth *b, struct cay_error *err)
     return r;
 }
 
-static int make(struct cay_berth *b, int ids_fd, bool guards, struct cay_error *err)
+/* Where a process can only be moved into its cgroups. Where it can be born in them, that is faster
+ * than to be moved, and it waits for its sandbox's. */
+static int make_hull(const struct cay_engine *e, int sock, struct cay_berth *b,
+                     struct cay_error *err)
+{
+    if (!cay_cgroups_move(&e->cgroups))
+        return 0;
+    b->hull = cay_hull_clone(e, b, -1, sock, &b->hull_fd, err);
+    return b->hull < 0 ? b->hull : 0;
+}
+
+static int make(const struct cay_engine *e, int sock, struct cay_berth *b, struct cay_error *err)
 {
     *b = CAY_NO_BERTH;
-    int r = take_range(b, ids_fd, err);
+    int r = take_range(b, e->ids_fd, err);
     if (r == 0)
-        r = make_net(b, guards, err);
+        r = make_net(b, !e->cfg->egress_allow, err);
     if (r == 0)
         r = make_user(b, err);
+    if (r == 0)
+        r = make_hull(e, sock, b, err);
     if (r < 0)
         cay_berth_done(b);
     return r;
 }
 
-/* What goes over the socket: the base and three descriptors, or an error and none. */
+/* What goes over the socket: this and the descriptors, or an error and none. */
 struct berth_message {
     uint32_t base;
+    pid_t hull;
     bool closed;
     struct cay_error err;
 };
 
-void cay_berth_serve(int sock, int ids_fd, bool guards)
+void cay_berth_serve(const struct cay_engine *e, int sock)
 {
     char byte;
+    cay_hull_lighten();
     while (recv(sock, &byte, 1, 0) == 1) {
         struct berth_message m = {0};
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;
-        int r = make(&b, ids_fd, guards, &m.err);
-        m.base = b.base;
-        m.closed = b.closed;
         int fds[CAY_BERTH_FDS];
-        cay_berth_to_fds(&b, fds);
-        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, r < 0 ? 0 : CAY_BERTH_FDS) < 0)
+        (void)make(e, sock, &b, &m.err);
+        m.base = b.base;
+        m.hull = b.hull;
+        m.closed = b.closed;
+        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, cay_berth_to_fds(&b, fds)) < 0)
             return;
     }
 }
@@ -210,12 +240,12 @@ int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
         return cay_fail(err, CAY_ERR_UNAVAILABLE, "no berth is ready");
     if (n != sizeof m)
         return cay_fail(err, CAY_ERR_PROVIDER, "the filler of berths is gone");
-    if (fd_count != CAY_BERTH_FDS) {
+    if (fd_count == 0) {
         *err = m.err;
         err->name = NULL; /* a pointer of another process */
         return err->code;
     }
-    *out = cay_berth_from_fds(fds, m.base);
+    *out = cay_berth_from_fds(fds, fd_count, m.base, m.hull);
     out->closed = m.closed;
     return 0;
 }

@@ -100,6 +100,14 @@ static int open_box(const struct cay_cgroups *c, enum cay_controller controller,
     return parent < 0 ? -1 : openat(parent, id, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+bool cay_cgroups_move(const struct cay_cgroups *c)
+{
+    for (int i = 0; i < c->tree_count; i++)
+        if (!c->trees[i].v2)
+            return true;
+    return false;
+}
+
 static int set_memory(const struct cay_cgroups *c, const char *id, uint64_t bytes,
                       struct cay_error *err)
 {

@@ -48,6 +48,8 @@ int cay_cgroups_open(struct cay_cgroups *c, const char *instance, struct cay_err
  * false). */
 int cay_cgroups_of(struct cay_cgroups *c, int proc, char name[CAY_CGROUP_NAME],
                    struct cay_error *err);
+/* Into some of them a process can only be moved (v1). */
+bool cay_cgroups_move(const struct cay_cgroups *c);
 bool cay_cgroups_lacks(const struct cay_cgroups *c, enum cay_controller controller);
 const char *cay_controller_name(enum cay_controller controller);
 

@@ -44,6 +44,8 @@ void cay_engine_crash(const char *point, const char *id);
 #define CAY_STAGE_LOWER "lower"   /* mount points, used in each sandbox's own copy */
 #define CAY_STAGE_UPPER "upper"
 #define CAY_STAGE_ROOT "root"
+#define CAY_STAGE_DEV "dev"
+#define CAY_STAGE_BOX_PROC "box-proc"
 #define CAY_STAGE_PROC "proc" /* the host's, for the engine itself */
 
 /* What tells this data directory's cgroups and containers from those of other servers. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -75,7 +76,9 @@ static void serve_spawner(struct cay_dispatcher *d, int sock)
 
 static void serve_filler(struct cay_dispatcher *d, int sock)
 {
-    cay_berth_serve(sock, d->engine.ids_fd, !d->engine.cfg->egress_allow);
+    free(d->engine.trust.text); /* large, and each hull would have a copy */
+    d->engine.trust.text = NULL;
+    cay_berth_serve(&d->engine, sock);
 }
 
 static int start_spawner(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_error *err)
@@ -186,13 +189,13 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
     if (needs_berth(box)) {
         berth = d->berths[--d->berth_count];
         job.base = berth.base;
+        job.hull = berth.hull;
     }
-    cay_berth_to_fds(&berth, fds);
+    int fd_count = cay_berth_to_fds(&berth, fds);
     s->box = box;
     s->deadline_ms = cay_clock_mono_ms() + (copies(box) ? CAY_ENGINE_COPY_MS : JOB_MS);
     /* A spawner that died has its socket closed; its end is noticed in cay_jobs_child_died. */
-    (void)cay_packet_send(s->source.fd, &job, sizeof job, NULL, 0, fds,
-                          berth.net_fd < 0 ? 0 : CAY_BERTH_FDS);
+    (void)cay_packet_send(s->source.fd, &job, sizeof job, NULL, 0, fds, fd_count);
     cay_berth_done(&berth);
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sandbox's file tree, built in the child's own mount namespace.
+/* The sandbox's file tree, built in its first process's own mount namespace, a copy of the stage.
  *
- * Order matters. First the overlay: image layers and upper directory are bound with the sandbox's
- * ids (so that on disk everything stays 0-based) and stacked. Then /proc, /sys and /dev are put on
- * top, by descriptor and without following a link, before anything of the image is looked at: an
- * image may have /dev as a symlink. Last the tree becomes the root and the host's is detached.
+ * /proc and /dev are made there before anybody asks for a sandbox; /sys is in the copy. Then order
+ * matters. First the overlay: image layers and upper directory are bound with the sandbox's ids (so
+ * that on disk everything stays 0-based) and stacked. Then the three are moved on top, by
+ * descriptor and without following a link, before anything of the image is looked at: an image may
+ * have /dev as a symlink. Last the tree becomes the root and the host's is detached.
  *
  * All of it happens with root's rights, so nothing inside can undo it: the mounts belong to the
  * host's user namespace, and files that only root may touch are closed to root inside as well. */
@@ -12,10 +13,10 @@
 #include "engine/plan.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/capability.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -96,50 +97,51 @@ static int bind_mapped(const char *from, int user_fd, const char *to, struct cay
 /* Leaving fsuid 0 drops capabilities that the mount needs. */
 static void set_fs_ids(uint32_t id)
 {
-    cap_t caps = cap_get_proc();
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2];
+    (void)syscall(SYS_capget, &head, caps);
     (void)setfsuid(id);
     (void)setfsgid(id);
-    (void)cap_set_proc(caps); /* the mount fails when this did */
-    cap_free(caps);
+    (void)syscall(SYS_capset, &head, caps); /* the mount fails when this did */
 }
 
-static int lower_option(const struct cay_image *image, char *out, size_t size)
+/* By name, relative to the stage: mountinfo then shows no path of the host, and a list of layers in
+ * one string is what every kernel since 6.1 takes.
+ * No file in the upper points to one of a layer, whatever the host's kernel would do by itself: a
+ * copy has another work directory, and a volume other layers.
+ * What need not survive the host is volatile: else the end of each sandbox would wait until the
+ * whole disk under it, everybody's, is written out. */
+int cay_rootfs_overlay(const struct cay_image *image, bool persistent, char *out, size_t size,
+                       struct cay_error *err)
 {
     int len = snprintf(out, size, "lowerdir=" CAY_STAGE_LOWER "/fits/%s", image->fit);
     for (size_t i = 0; i < image->layers.count && len < (int)size; i++)
         len += snprintf(out + len, size - (size_t)len, ":" CAY_STAGE_LOWER "/layers/%s",
                         image->layers.at[i]);
-    return len;
-}
-
-/* Mounted by name, relative to the stage: mountinfo then shows no path of the host, and a list of
- * layers in one string is what every kernel since 6.1 takes. The mount is made as the sandbox's own
- * root: as the host's, overlayfs could not make its work directory and would be read-only.
- * No file in the upper points to one of a layer, whatever the host's kernel would do by itself: a
- * copy has another work directory, and a volume other layers.
- * What need not survive the host is volatile: else the end of each sandbox would wait until the
- * whole disk under it, everybody's, is written out. */
-static int mount_overlay(const struct cay_plan *plan, struct cay_error *err)
-{
-    char options[4096], files[64];
-    int len = lower_option(plan->image, options, sizeof options);
-    if (len < (int)sizeof options)
-        len += snprintf(options + len, sizeof options - (size_t)len,
+    if (len < (int)size)
+        len += snprintf(out + len, size - (size_t)len,
                         ",upperdir=" CAY_STAGE_UPPER "/upper,workdir=" CAY_STAGE_UPPER
                         "/work,index=off,metacopy=off,redirect_dir=nofollow%s",
-                        plan->request->persistent ? "" : ",volatile");
-    if (len >= (int)sizeof options)
-        return cay_fail(err, CAY_ERR_UNSUPPORTED, "too many layers: %zu",
-                        plan->image->layers.count);
+                        persistent ? "" : ",volatile");
+    if (len >= (int)size)
+        return cay_fail(err, CAY_ERR_UNSUPPORTED, "too many layers: %zu", image->layers.count);
+    return 0;
+}
 
-    snprintf(files, sizeof files, CAY_STAGE_FILES "/%s", plan->request->id);
-    int r = bind_mapped(CAY_STAGE_IMAGES, plan->berth.user_fd, CAY_STAGE_LOWER, err);
+/* Made as the sandbox's own root: as the host's, overlayfs could not make its work directory and
+ * would be read-only. */
+static int mount_overlay(const struct cay_berth *berth, const struct cay_order *order,
+                         struct cay_error *err)
+{
+    char files[64];
+    snprintf(files, sizeof files, CAY_STAGE_FILES "/%s", order->request.id);
+    int r = bind_mapped(CAY_STAGE_IMAGES, berth->user_fd, CAY_STAGE_LOWER, err);
     if (r == 0)
-        r = bind_mapped(files, plan->berth.user_fd, CAY_STAGE_UPPER, err);
+        r = bind_mapped(files, berth->user_fd, CAY_STAGE_UPPER, err);
     if (r < 0)
         return r;
-    set_fs_ids(plan->berth.base);
-    r = mount("overlay", CAY_STAGE_ROOT, "overlay", MS_NOSUID | MS_NODEV, options);
+    set_fs_ids(berth->base);
+    r = mount("overlay", CAY_STAGE_ROOT, "overlay", MS_NOSUID | MS_NODEV, order->overlay);
     int saved = errno;
     set_fs_ids(0);
     errno = saved;
@@ -171,30 +173,31 @@ static int mask_all(int proc, const char *const *names, size_t count, const char
     return 0;
 }
 
-static int make_read_only(int root, const char *path, struct cay_error *err)
+/* A mount of its own on the same place, which takes no writing. */
+static int close_dir(const char *path, struct cay_error *err)
 {
     struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC};
-    char name[64];
-    snprintf(name, sizeof name, CAY_STAGE_ROOT "/%s", path);
-    CAY_AUTO_FD int fd = clone_tree(name, false, err);
+    CAY_AUTO_FD int fd = clone_tree(path, false, err);
     if (fd < 0)
         return fd;
     if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /%s read-only", path);
-    return place_in(fd, root, path, err);
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s read-only", path);
+    return place(fd, AT_FDCWD, path, err);
 }
 
-static int add_proc(int root, struct cay_error *err)
+static int make_proc(int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = new_mount("proc", NULL, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC, err);
-    if (fd < 0)
-        return fd;
-    int r = place_in(fd, root, "proc", err);
+    int r = fd < 0 ? fd : place(fd, AT_FDCWD, CAY_STAGE_BOX_PROC, err);
     if (r == 0)
         r = mask_all(fd, masked_files, CAY_COUNT(masked_files), CAY_STAGE_VOID "/file", err);
     if (r == 0)
         r = mask_all(fd, masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_VOID "/dir", err);
-    return r < 0 ? r : make_read_only(root, "proc/sys", err);
+    if (r == 0)
+        r = close_dir(CAY_STAGE_BOX_PROC "/sys", err);
+    if (r == 0)
+        *fd_out = cay_take_fd(&fd);
+    return r;
 }
 
 static const struct {
@@ -249,55 +252,60 @@ static int fill_dev(int dir, struct cay_error *err)
     return 0;
 }
 
-/* One tmpfs holds all that is a sandbox's own here: /dev, read-only, and /dev/shm, which is a
- * directory of it mounted again. Nodes are its own: whoever shares an inode with another can lock
- * it, and watch who opens it. */
-static int add_nodes(int root, const struct cay_engine_request *rq, struct cay_error *err)
+static int add_terminals(uint32_t base, struct cay_error *err)
 {
-    char size[32];
-    uint64_t shm = rq->memory_bytes / 2;
-    snprintf(size, sizeof size, "%llu",
-             (unsigned long long)(shm > 2 * CAY_GIB ? 2 * CAY_GIB : (long long)shm));
-    const struct option options[] = {{"mode", "0755"}, {"size", size}, {"nr_inodes", "65536"}, {0}};
-    struct mount_attr nodes = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC};
+    char gid[16], max[16];
+    snprintf(gid, sizeof gid, "%u", base + 5);
+    snprintf(max, sizeof max, "%d", CAY_MAX_TERMINALS);
+    const struct option options[] = {
+        {"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {"max", max}, {0}};
+    CAY_AUTO_FD int fd = new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+    return fd < 0 ? fd : place(fd, AT_FDCWD, CAY_STAGE_DEV "/pts", err);
+}
+
+/* One tmpfs holds all that is a sandbox's own here: /dev, and /dev/shm, which is a directory of it
+ * mounted again. Nodes are its own: whoever shares an inode with another can lock it, and watch who
+ * opens it. */
+static int make_dev(uint32_t base, int *fd_out, struct cay_error *err)
+{
+    static const struct option options[] = {
+        {"mode", "0755"}, {"size", "64k"}, {"nr_inodes", "65536"}, {0}};
     struct mount_attr files = {.attr_set = MOUNT_ATTR_NODEV};
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, MOUNT_ATTR_NOSUID, err);
     mode_t mask = umask(0); /* a node's mode is what it says */
     int r = fd < 0 ? fd : fill_dev(fd, err);
     (void)umask(mask);
     if (r == 0)
-        r = fill_limits(fd, rq, err);
+        r = place(fd, AT_FDCWD, CAY_STAGE_DEV, err);
     if (r == 0)
-        r = place_in(fd, root, "dev", err);
+        r = add_terminals(base, err);
     if (r < 0)
         return r;
-    CAY_AUTO_FD int memory = clone_tree(CAY_STAGE_ROOT "/dev/shm", false, err);
+    CAY_AUTO_FD int memory = clone_tree(CAY_STAGE_DEV "/shm", false, err);
     if (memory < 0)
         return memory;
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &nodes, sizeof nodes) < 0 ||
-        mount_setattr(memory, "", AT_EMPTY_PATH, &files, sizeof files) < 0)
+    if (mount_setattr(memory, "", AT_EMPTY_PATH, &files, sizeof files) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot close /dev/shm");
+    *fd_out = cay_take_fd(&fd);
+    return place(memory, AT_FDCWD, CAY_STAGE_DEV "/shm", err);
+}
+
+/* As large as this sandbox's memory allows, with its limits in it, and read-only from now on. */
+static int finish_dev(int fd, const struct cay_engine_request *rq, struct cay_error *err)
+{
+    struct mount_attr closed = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC};
+    char size[32];
+    uint64_t shm = rq->memory_bytes / 2;
+    snprintf(size, sizeof size, "%llu",
+             (unsigned long long)(shm > 2 * CAY_GIB ? 2 * CAY_GIB : (long long)shm));
+    CAY_AUTO_FD int fs = fspick(fd, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set the size of /dev");
+    int r = fill_limits(fd, rq, err);
+    if (r == 0 && mount_setattr(fd, "", AT_EMPTY_PATH, &closed, sizeof closed) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot close /dev");
-    return place_in(memory, root, "dev/shm", err);
-}
-
-static int add_dev(int root, const struct cay_plan *plan, struct cay_error *err)
-{
-    char gid[16], max[16];
-    snprintf(gid, sizeof gid, "%u", plan->berth.base + 5);
-    snprintf(max, sizeof max, "%d", CAY_MAX_TERMINALS);
-    const struct option options[] = {
-        {"mode", "0620"}, {"ptmxmode", "0666"}, {"gid", gid}, {"max", max}, {0}};
-    int r = add_nodes(root, plan->request, err);
-    if (r < 0)
-        return r;
-    CAY_AUTO_FD int pts = new_mount("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
-    return pts < 0 ? pts : place_in(pts, root, "dev/pts", err);
-}
-
-static int add_sys(int root, struct cay_error *err)
-{
-    CAY_AUTO_FD int sys = clone_tree(CAY_STAGE_SYS, true, err);
-    return sys < 0 ? sys : place_in(sys, root, "sys", err);
+    return r;
 }
 
 /* The working directory becomes the root; what was the root is gone. */
@@ -308,19 +316,30 @@ static int change_root(struct cay_error *err)
     return 0;
 }
 
-int cay_rootfs_enter(const struct cay_plan *plan, struct cay_error *err)
+int cay_rootfs_prepare(struct cay_rootfs *tree, uint32_t base, struct cay_error *err)
 {
-    int r = mount_overlay(plan, err);
+    *tree = (struct cay_rootfs){-1, -1};
+    int r = make_dev(base, &tree->dev_fd, err);
+    return r < 0 ? r : make_proc(&tree->proc_fd, err);
+}
+
+int cay_rootfs_enter(const struct cay_rootfs *tree, const struct cay_berth *berth,
+                     const struct cay_order *order, struct cay_error *err)
+{
+    int r = mount_overlay(berth, order, err);
     if (r < 0)
         return r;
     CAY_AUTO_FD int root = open(CAY_STAGE_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
+    CAY_AUTO_FD int sys = open(CAY_STAGE_SYS, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0 || sys < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the root");
-    r = add_dev(root, plan, err);
+    r = place_in(tree->dev_fd, root, "dev", err);
     if (r == 0)
-        r = add_sys(root, err);
+        r = place_in(sys, root, "sys", err);
     if (r == 0)
-        r = add_proc(root, err);
+        r = place_in(tree->proc_fd, root, "proc", err);
+    if (r == 0)
+        r = finish_dev(tree->dev_fd, &order->request, err);
     if (r < 0)
         return r;
     if (faccessat(root, "", W_OK, AT_EMPTY_PATH) < 0 && errno == EROFS)
@@ -426,9 +445,9 @@ static int move_in(struct cay_error *err)
 
 int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
 {
-    static const char *const dirs[] = {CAY_STAGE_IMAGES, CAY_STAGE_FILES, CAY_STAGE_SYS,
-                                       CAY_STAGE_VOID,   CAY_STAGE_LOWER, CAY_STAGE_UPPER,
-                                       CAY_STAGE_ROOT,   CAY_STAGE_PROC};
+    static const char *const dirs[] = {
+        CAY_STAGE_IMAGES, CAY_STAGE_FILES, CAY_STAGE_SYS,  CAY_STAGE_VOID, CAY_STAGE_LOWER,
+        CAY_STAGE_UPPER,  CAY_STAGE_ROOT,  CAY_STAGE_PROC, CAY_STAGE_DEV,  CAY_STAGE_BOX_PROC};
     static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
 
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL, err);

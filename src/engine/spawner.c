@@ -14,10 +14,8 @@
 #include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -139,16 +137,27 @@ static int find_image(struct making *m, struct cay_arena *a, struct cay_image *i
     return r < 0 ? r : keep_image(m->dir, text, err);
 }
 
-static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_error *err)
+/* What the first process is told. */
+static int write_order(struct making *m, struct cay_order *order, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    CAY_AUTO_FD int listener = -1;
     struct cay_image image;
-    struct cay_error ignored;
-    const struct cay_engine_request *rq = &m->job->request;
+    order->request = m->job->request;
     int r = find_image(m, &a, &image, err);
     if (r == 0)
         r = cay_image_fit(m->engine->images_fd, &m->engine->trust, &a, &image, err);
+    return r < 0 ? r
+                 : cay_rootfs_overlay(&image, order->request.persistent, order->overlay,
+                                      sizeof order->overlay, err);
+}
+
+static int bring_up(struct making *m, struct cay_berth *berth, struct cay_error *err)
+{
+    CAY_AUTO_FD int listener = -1;
+    struct cay_order order;
+    struct cay_error ignored;
+    const struct cay_engine_request *rq = &m->job->request;
+    int r = write_order(m, &order, err);
     if (r == 0)
         r = make_dirs(m->dir, has_files(m->job), err);
     if (r == 0)
@@ -156,7 +165,7 @@ static int bring_up(struct making *m, const struct cay_berth *berth, struct cay_
     if (r < 0)
         return r;
     cay_engine_crash("create-box-made", rq->id);
-    struct cay_plan plan = {m->engine, rq, &image, *berth, listener};
+    struct cay_plan plan = {m->engine, &order, berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, err);
     if (r == 0 && has_files(m->job))
         (void)cay_tree_limit(m->engine, rq->id, rq->disk_bytes, &ignored); /* a bit more */
@@ -215,8 +224,8 @@ static void take_back_start(struct cay_engine *engine, const char *id)
     }
 }
 
-static int run_up(struct cay_engine *engine, const struct cay_job *job,
-                  const struct cay_berth *berth, struct cay_job_reply *reply, struct cay_error *err)
+static int run_up(struct cay_engine *engine, const struct cay_job *job, struct cay_berth *berth,
+                  struct cay_job_reply *reply, struct cay_error *err)
 {
     CAY_CLEANUP(close_files) struct making m = {engine, job, -1, reply};
     struct cay_error ignored; /* the caller has the error that matters */
@@ -245,7 +254,7 @@ static int change_limits(struct cay_engine *engine, const struct cay_engine_requ
     return r < 0 ? r : cay_tree_limit(engine, rq->id, rq->disk_bytes, err);
 }
 
-static int run(struct cay_engine *engine, const struct cay_job *job, const struct cay_berth *berth,
+static int run(struct cay_engine *engine, const struct cay_job *job, struct cay_berth *berth,
                struct cay_job_reply *reply, struct cay_error *err)
 {
     const struct cay_engine_request *rq = &job->request;
@@ -272,40 +281,19 @@ static int run(struct cay_engine *engine, const struct cay_job *job, const struc
     return cay_fail(err, CAY_ERR_INTERNAL, "no job %u", job->op);
 }
 
-/* ---- what its children carry ---- */
-
-/* Of libraries that a sandbox's first process does not call before it becomes cay-init. */
-static int leave_out(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    static const char *const names[] = {"/libsqlite3.", "/libcrypto.", "/libssl.",    "/libz.",
-                                        "/libzstd.",    "/libm.",      "/libseccomp."};
-    (void)size;
-    (void)arg;
-    for (size_t i = 0; i < CAY_COUNT(names); i++)
-        for (int k = 0; strstr(info->dlpi_name, names[i]) && k < info->dlpi_phnum; k++) {
-            const ElfW(Phdr) *part = &info->dlpi_phdr[k];
-            uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-            uintptr_t begin = (info->dlpi_addr + part->p_vaddr) & ~page;
-            uintptr_t end = (info->dlpi_addr + part->p_vaddr + part->p_memsz + page) & ~page;
-            if (part->p_type == PT_LOAD) /* copied after all, it is only slower */
-                (void)madvise((void *)begin, end - begin, MADV_DONTFORK);
-        }
-    return 0;
-}
-
 void cay_spawner_serve(struct cay_engine *engine, int sock)
 {
     struct cay_job job;
     int fds[CAY_BERTH_FDS], fd_count;
-    (void)dl_iterate_phdr(leave_out, NULL);
+    cay_hull_lighten();
     for (;;) {
         struct cay_job_reply reply = {0};
         ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, CAY_BERTH_FDS, &fd_count);
         if (n != sizeof job)
             return;
         CAY_CLEANUP(cay_berth_done) struct cay_berth berth = CAY_NO_BERTH;
-        if (fd_count == CAY_BERTH_FDS)
-            berth = cay_berth_from_fds(fds, job.base);
+        if (fd_count > 0)
+            berth = cay_berth_from_fds(fds, fd_count, job.base, job.hull);
         reply.code = run(engine, &job, &berth, &reply, &reply.err);
         if (reply.code < 0 && reply.err.name)
             cay_str_copy(reply.err_name, sizeof reply.err_name, reply.err.name);

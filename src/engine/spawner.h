@@ -22,6 +22,7 @@ enum cay_job_op {
 struct cay_job {
     uint32_t op;
     uint32_t base; /* of the berth; its descriptors come beside */
+    pid_t hull;
     struct cay_engine_request request;
 };
 

@@ -225,3 +225,17 @@ def test_spawners_and_berths_die(fresh):
         made = until(lambda: (a := client.post("/sandbox", {})).status == 201 and a.json(), "a create succeeds", 10)
         assert client.sh(made["id"], "echo hi") == "hi\n"
     assert server.pid("engine") == engine
+
+
+def test_hulls_die(fresh):
+    """First processes that wait for their sandbox may be killed, by the host that runs out of memory for one."""
+    server = fresh().start()
+    client = server.client()
+    engine = server.pid("engine")
+    ahead = len(proc.cgroup_mounts()) > 1  # else each is made when it is needed, in its cgroup
+    hulls = until(lambda: children(engine, "cay-hull"), "some wait") if ahead else []
+    for pid in hulls:
+        os.kill(pid, signal.SIGKILL)
+    for i in range(len(hulls) + 2):
+        assert client.sh(client.create(f"b{i}")["id"], "echo hi") == "hi\n"
+    assert server.pid("engine") == engine
