@@ -319,7 +319,8 @@ static int set_frozen(int fd, bool v2, bool frozen)
     return cay_small_write(fd, "freezer.state", frozen ? "FROZEN" : "THAWED");
 }
 
-/* v2 tells by an event; v1 has to be asked again. */
+/* v2 tells by an event. v1 has to be asked again, and told again: who was about to wait for his
+ * vforked child when it was told is passed over, and would keep the others waiting for ever. */
 static bool wait_frozen(int fd, bool v2)
 {
     int64_t until_ms = cay_clock_mono_ms() + CAY_FREEZE_MS;
@@ -337,6 +338,8 @@ static bool wait_frozen(int fd, bool v2)
             return false;
         struct pollfd change = {.fd = file, .events = POLLPRI};
         (void)poll(&change, 1, v2 ? (int)left_ms : 1); /* whatever it says, we look */
+        if (!v2)
+            (void)set_frozen(fd, v2, true);
     }
 }
 

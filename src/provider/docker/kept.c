@@ -4,6 +4,7 @@
  * still until both are done. */
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "model/limits.h"
 #include "provider/docker/docker.h"
 #include <poll.h>
@@ -168,7 +169,7 @@ static int copy_all(struct cay_docker *d, struct cay_arena *a, const char *id, c
     int64_t began = cay_clock_mono_ms();
     struct cay_engine_done still;
     struct cay_docker_box box;
-    struct cay_error ignored; /* it has ended, or one of it cannot: then it is copied as it is */
+    struct cay_error moving; /* it has ended, or one of it cannot stand still: copied as it is */
     uint64_t bytes = 0;
     int held = -1;
     int r = cay_docker_measure(d, a, id, &box, err);
@@ -179,8 +180,9 @@ static int copy_all(struct cay_docker *d, struct cay_arena *a, const char *id, c
         return r;
     pthread_mutex_lock(&d->copying);
     struct cay_engine_request hold = cay_docker_request(CAY_ENGINE_HOLD, &box);
-    if (box.entry.running && !box.entry.paused)
-        (void)ask_aside(d, &hold, CAY_ENGINE_CALL_MS, &still, &held, &ignored);
+    if (box.entry.running && !box.entry.paused &&
+        ask_aside(d, &hold, CAY_ENGINE_CALL_MS, &still, &held, &moving) < 0)
+        cay_log_error(&moving, "%s is copied while it goes on", id);
     r = commit(d, a, id, tag, err);
     if (r == 0)
         r = copy_volume(d, a, box.volume, volume, disk_bytes, &bytes, err);
