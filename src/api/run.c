@@ -20,8 +20,7 @@ static int answer_ended(struct cay_req *req, struct cay_resp *resp, struct cay_e
     const struct call *call = req->data;
     CAY_AUTO_FD int fd = -1;
     struct cay_execution ex;
-    int r = cay_core_execution(req->core, req->owner, call->ex.sandbox_id, call->ex.id, req->arena,
-                               &ex, &fd, err);
+    int r = cay_core_outcome(req->core, req->owner, &call->ex, req->arena, &ex, &fd, err);
     if (r < 0)
         return r;
     if (ex.status == CAY_EXEC_RUNNING) /* we are going, it is not */

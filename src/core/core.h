@@ -106,6 +106,9 @@ int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, c
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                      int log_fd, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err);
+/* Whether the log alone tells that it has exited; then *out is the same. */
+bool cay_core_exited(struct cay_core *core, const struct cay_execution *begun, int log_fd,
+                     struct cay_arena *a, struct cay_execution *out);
 /* What a create knows beside its row. */
 struct cay_awaited {
     char *login;                        /* for its source (core/source.h); or NULL */

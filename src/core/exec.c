@@ -180,6 +180,20 @@ int cay_core_execution(struct cay_core *core, const struct cay_account *owner, c
     return r;
 }
 
+/* The row was read when it was begun. It is asked for again only when the log does not tell. */
+int cay_core_outcome(struct cay_core *core, const struct cay_account *owner,
+                     const struct cay_execution *begun, struct cay_arena *a,
+                     struct cay_execution *out, int *fd_out, struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    if (cay_log_open(core->logs_fd, begun->sandbox_id, begun->id, &fd, err) == 0 &&
+        cay_core_exited(core, begun, fd, a, out)) {
+        *fd_out = cay_take_fd(&fd);
+        return 0;
+    }
+    return cay_core_execution(core, owner, begun->sandbox_id, begun->id, a, out, fd_out, err);
+}
+
 int cay_core_executions(struct cay_core *core, const struct cay_account *owner, const char *id,
                         int64_t page, int64_t per_page, struct cay_arena *a,
                         struct cay_execution_list *out, struct cay_error *err)

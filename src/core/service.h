@@ -216,6 +216,10 @@ int cay_core_executions(struct cay_core *core, const struct cay_account *owner, 
 int cay_core_execution(struct cay_core *core, const struct cay_account *owner, const char *id,
                        const char *exec_id, struct cay_arena *a, struct cay_execution *out,
                        int *fd_out, struct cay_error *err);
+/* The same of one that this caller began. */
+int cay_core_outcome(struct cay_core *core, const struct cay_account *owner,
+                     const struct cay_execution *begun, struct cay_arena *a,
+                     struct cay_execution *out, int *fd_out, struct cay_error *err);
 int cay_core_kill(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const char *exec_id, int signal, struct cay_arena *a, struct cay_execution *out,
                   struct cay_error *err);

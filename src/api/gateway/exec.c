@@ -29,8 +29,7 @@ static int answer(struct cay_req *req, struct cay_resp *resp, struct cay_error *
     const struct cay_execution *begun = req->data;
     CAY_AUTO_FD int fd = -1;
     struct cay_execution ex;
-    int r = cay_core_execution(req->core, req->owner, begun->sandbox_id, begun->id, req->arena, &ex,
-                               &fd, err);
+    int r = cay_core_outcome(req->core, req->owner, begun, req->arena, &ex, &fd, err);
     if (r < 0)
         return r;
     if (ex.status == CAY_EXEC_RUNNING)
