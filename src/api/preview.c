@@ -383,7 +383,9 @@ bool cay_preview_recall(struct cay_req *req, struct cay_resp *resp)
         !cay_visit_recall(&visit_key, &known))
         return false;
     (void)snprintf(key, sizeof key, "%s:%u", known.sandbox_id, known.port);
-    int fd = cay_pool_take(req->pool, key);
+    int fd = cay_spare_take(req->spare, key);
+    if (fd < 0)
+        fd = cay_pool_take(req->pool, key);
     if (fd < 0)
         return false;
     struct cay_preview_visit *v = cay_arena_alloc(req->arena, sizeof *v);

@@ -19,7 +19,7 @@ void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_
     int yes = 1;
     if (!c)
         abort();
-    *c = (struct cay_conn){.wire.fd = fd, .far_fd = -1, .next = s->conns};
+    *c = (struct cay_conn){.wire.fd = fd, .far_fd = -1, .spare.fd = -1, .next = s->conns};
     c->moved_ms = s->now_ms;
     c->deadline_ms = s->now_ms + s->times.idle_ms;
     if (s->tls && !is_local) {
@@ -54,6 +54,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
         return;
     c->closed = true;
     cay_pump_end(s, c);
+    cay_proxy_let_go(s, c);
     cay_far_forget(s, c);
     cay_socket_free(c);
     cay_wire_close(&c->wire);
@@ -177,6 +178,7 @@ static struct cay_req *begin_request(struct cay_http_server *s, struct cay_conn 
     req->uid = c->uid;
     req->core = s->app.core;
     req->pool = s->pool;
+    req->spare = &c->spare;
     req->began_us = s->now_us;
     req->received.verdict_fd = req->received.end_fd = -1;
     next_id(s, req->request_id);
@@ -424,8 +426,12 @@ static bool read_once(struct cay_http_server *s, struct cay_conn *c)
 static bool pass_on(struct cay_http_server *s, struct cay_conn *c)
 {
     struct cay_resp resp = {0};
-    if (!s->app.recall || c->streamed || !s->app.recall(c->req, &resp))
+    bool passes = s->app.recall && !c->streamed && s->app.recall(c->req, &resp);
+    cay_proxy_let_go(s, c); /* it asked for another */
+    if (!passes) {
+        cay_far_forget(s, c);
         return false;
+    }
     cay_metric_add(&cay_http_recalled, 1);
     cay_proxy_take(c, &resp);
     cay_answer_done(&resp);

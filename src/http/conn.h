@@ -94,6 +94,7 @@ struct cay_relay {
     bool whole;       /* the request's body has come, to its end */
     bool broken;      /* he takes no more */
     bool reusable;    /* his connection, once all is over */
+    bool hung_up;     /* he says no more, as epoll has told, which tells it once */
     bool shut, ended; /* of a tunnel: the client has said all, and has been told all */
     int64_t moved_ms; /* a byte went either way */
 };
@@ -138,9 +139,10 @@ struct cay_conn {
     struct cay_upload *upload;
     struct cay_talk *talk;
     struct cay_relay *relay;
-    int64_t quiet_ms; /* since when nothing was sent on the stream */
-    size_t timer;     /* its place in the heap, from 1; 0: none */
-    bool working;     /* a worker has it for its stream's `work` */
+    struct cay_spare spare; /* only while the loop has it; far_fd then */
+    int64_t quiet_ms;       /* since when nothing was sent on the stream */
+    size_t timer;           /* its place in the heap, from 1; 0: none */
+    bool working;           /* a worker has it for its stream's `work` */
     char peer[48];
     bool is_local; /* by the unix socket, from: */
     unsigned uid;
@@ -289,6 +291,9 @@ void cay_proxy_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
 void cay_proxy_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
 void cay_proxy_tick(struct cay_http_server *s, struct cay_conn *c);
 void cay_proxy_drain(struct cay_http_server *s, struct cay_conn *c);
+/* Of its spare: others may have it; nobody may. */
+void cay_proxy_let_go(struct cay_http_server *s, struct cay_conn *c);
+void cay_proxy_drop(struct cay_http_server *s, struct cay_conn *c);
 void cay_proxy_take(struct cay_conn *c, struct cay_resp *resp); /* on a worker */
 void cay_proxy_end(struct cay_conn *c); /* closes and frees; on whichever thread holds it */
 

@@ -129,6 +129,8 @@ static void on_far_event(struct cay_http_server *s, struct cay_conn *c, uint32_t
         cay_receive_wake(s, c, events);
     else if (c->relay)
         cay_proxy_wake(s, c, events);
+    else if (c->spare.fd >= 0 && events & ~(uint32_t)EPOLLOUT)
+        cay_proxy_drop(s, c);
 }
 
 static void take_back(struct cay_http_server *s)
@@ -176,6 +178,8 @@ static void check(struct cay_http_server *s, struct cay_conn *c)
         cay_receive_tick(s, c);
     else if (c->relay)
         cay_proxy_tick(s, c);
+    else if (c->spare.fd >= 0 && s->now_ms - c->spare.since_ms >= CAY_PROXY_POOL_MS)
+        cay_proxy_drop(s, c);
 }
 
 static void tick(struct cay_http_server *s)

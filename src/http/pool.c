@@ -96,6 +96,11 @@ int cay_pool_take(struct cay_pool *p, const char *key)
     return found;
 }
 
+int cay_spare_take(struct cay_spare *s, const char *key)
+{
+    return s->fd >= 0 && strcmp(s->key, key) == 0 ? cay_take_fd(&s->fd) : -1;
+}
+
 void cay_pool_give(struct cay_pool *p, const char *key, int fd, int64_t now_ms)
 {
     size_t same = 0, oldest = 0;

@@ -12,6 +12,16 @@
 
 struct cay_pool;
 
+/* The one that a client's last answer came by. It stays with that client's connection for a while,
+ * and watched: most ask the same service again. */
+struct cay_spare {
+    int fd; /* -1: none */
+    int64_t since_ms;
+    char key[CAY_POOL_KEY];
+};
+/* It, if it is of that service, or -1. The caller's from here on. */
+int cay_spare_take(struct cay_spare *s, const char *key);
+
 int cay_pool_new(struct cay_pool **out, struct cay_error *err);
 void cay_pool_free(struct cay_pool *p);
 /* One that was good a moment ago, or -1. The caller's from here on. */

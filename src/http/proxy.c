@@ -208,6 +208,14 @@ static int bad_answer(struct cay_error *err, const char *what)
     return cay_fail_as(err, CAY_ERR_PROVIDER, "BAD_ANSWER", "what listens there %s", what);
 }
 
+static void keep(struct cay_http_server *s, struct cay_conn *c)
+{
+    struct cay_relay *r = c->relay;
+    c->spare.fd = cay_take_fd(&r->to.fd);
+    c->spare.since_ms = s->now_ms;
+    cay_str_copy(c->spare.key, sizeof c->spare.key, r->to.key);
+}
+
 static void finish(struct cay_http_server *s, struct cay_conn *c)
 {
     struct cay_relay *r = c->relay;
@@ -216,9 +224,10 @@ static void finish(struct cay_http_server *s, struct cay_conn *c)
         c->keep_alive = false;
         c->unread = true;
     }
-    cay_far_forget(s, c);
-    if (whole && r->reusable && r->to.key[0])
-        cay_pool_give(s->pool, r->to.key, cay_take_fd(&r->to.fd), s->now_ms);
+    if (whole && r->reusable && !r->hung_up && r->to.key[0])
+        keep(s, c);
+    else
+        cay_far_forget(s, c);
     cay_answer_forget(c);
     c->moved_ms = s->now_ms;
     c->phase = CAY_PHASE_WRITE;
@@ -469,8 +478,7 @@ void cay_proxy_begin(struct cay_http_server *s, struct cay_conn *c)
     }
     c->unread = c->unread || !r->whole;
     flush_up(s, c);
-    bool said = r->whole && pending_up(r) == 0 && !r->upgrade && r->to.reused;
-    if (!cay_far_watch(s, c, r->to.fd, EPOLLIN | EPOLLRDHUP | (said ? 0 : EPOLLOUT))) {
+    if (c->far_fd != r->to.fd && !cay_far_watch(s, c, r->to.fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP)) {
         fail_as(s, c, CAY_ERR_INTERNAL, NULL, "cannot watch the connection");
         return;
     }
@@ -492,8 +500,24 @@ void cay_proxy_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
         cay_proxy(s, c);
 }
 
+void cay_proxy_let_go(struct cay_http_server *s, struct cay_conn *c)
+{
+    if (c->spare.fd < 0)
+        return;
+    cay_far_forget(s, c);
+    cay_pool_give(s->pool, c->spare.key, cay_take_fd(&c->spare.fd), s->now_ms);
+}
+
+/* It says something unasked, has ended, or will soon. */
+void cay_proxy_drop(struct cay_http_server *s, struct cay_conn *c)
+{
+    cay_far_forget(s, c);
+    cay_close_fd(&c->spare.fd);
+}
+
 void cay_proxy_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events)
 {
+    c->relay->hung_up |= (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     c->relay->readable |= (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
     c->relay->connected |= (events & (EPOLLOUT | EPOLLERR)) == EPOLLOUT;
     cay_proxy(s, c);

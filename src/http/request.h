@@ -68,6 +68,7 @@ struct cay_req {
     const char *object;        /* which file, execution or the like in it; or NULL */
     void *data;                /* from a handler to its second half */
     struct cay_pool *pool;     /* connections that wait for a request like this; see pool.h */
+    struct cay_spare *spare;
 };
 
 const char *cay_req_header(const struct cay_req *req, const char *lower_name); /* or NULL */
