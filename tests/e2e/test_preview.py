@@ -125,6 +125,23 @@ def test_keep_alive_on_both_sides(web):
     assert told["connections"] <= 2
 
 
+def test_one_connection_to_several(client, box, web):
+    """The service it asked last, another one, our own API, a body, and all over again: each is answered by whom it asked."""
+    assert client.post("/sandbox/box/ports", {"port": PORT + 1}).status == 201
+    serve(client, "box", SOURCE.replace("hello", "other"), port=PORT + 1)
+    other = Web(client, box, PORT + 1)
+    own = Web(client, box, host=f"localhost:{client.port}")
+    web.get()
+    other.conn = own.conn = web.conn
+    for _ in range(10):
+        for _ in range(3):
+            assert web.get().body == b"hello\n"
+        assert other.get().body == b"other\n" and other.request("POST", "/echo", b"body").json()["size"] == 4
+        assert own.get("/api/v1/health").status == 200
+    assert web.conn.sock is not None, "it was one connection all the time"
+    assert web.get("/echo").json()["connections"] <= 3 and other.get("/echo").json()["connections"] <= 13
+
+
 def test_expect_continue(web):
     with socket.create_connection(web.at, 10) as s:
         s.sendall(f"POST /echo HTTP/1.1\r\nHost: {web.host}\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n".encode())
