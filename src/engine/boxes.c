@@ -493,7 +493,7 @@ static const char *why(const struct cay_dispatcher *d, const struct cay_box *box
 static void note_use(const struct cay_dispatcher *d, struct cay_engine_entry *e)
 {
     struct cay_usage usage;
-    cay_cgroup_usage(&d->engine.cgroups, e->id, &usage);
+    cay_cgroup_total(&d->engine.cgroups, e->id, &usage);
     e->cpu_us = usage.cpu_us;
     e->memory_peak_bytes = usage.memory_peak_bytes;
     e->oom_kills = usage.oom_kills;

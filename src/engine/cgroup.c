@@ -108,6 +108,14 @@ bool cay_cgroups_move(const struct cay_cgroups *c)
     return false;
 }
 
+/* Named from the parent: to open the directory first would cost more than the writing. */
+static int write_in(int parent, const char *id, const char *file, const char *text)
+{
+    char path[CAY_CGROUP_NAME + 64];
+    snprintf(path, sizeof path, "%s/%s", id, file);
+    return cay_small_write(parent, path, text);
+}
+
 static int set_memory(const struct cay_cgroups *c, const char *id, uint64_t bytes,
                       struct cay_error *err)
 {
@@ -131,11 +139,11 @@ static int set_cpu(const struct cay_cgroups *c, const char *id, uint32_t milli,
 {
     char text[64];
     bool v2 = false;
-    CAY_AUTO_FD int fd = open_box(c, CAY_CG_CPU, id, &v2);
+    int parent = tree_fd(c, CAY_CG_CPU, &v2);
     if (cay_cgroups_lacks(c, CAY_CG_CPU))
         return 0;
     snprintf(text, sizeof text, v2 ? "%u 100000" : "%u", milli * 100);
-    if (cay_small_write(fd, v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
+    if (write_in(parent, id, v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit cpu to %u/1000", milli);
     return 0;
 }
@@ -143,9 +151,11 @@ static int set_cpu(const struct cay_cgroups *c, const char *id, uint32_t milli,
 static int set_pids(const struct cay_cgroups *c, const char *id, uint32_t pids,
                     struct cay_error *err)
 {
+    char text[16];
     bool v2 = false;
-    CAY_AUTO_FD int fd = open_box(c, CAY_CG_PIDS, id, &v2);
-    if (!cay_cgroups_lacks(c, CAY_CG_PIDS) && write_number(fd, "pids.max", pids) < 0)
+    int parent = tree_fd(c, CAY_CG_PIDS, &v2);
+    snprintf(text, sizeof text, "%u", pids);
+    if (!cay_cgroups_lacks(c, CAY_CG_PIDS) && write_in(parent, id, "pids.max", text) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot limit processes to %u", pids);
     return 0;
 }
@@ -247,7 +257,6 @@ static const struct {
     [REFUSED] = {CAY_CG_PIDS, {"pids.events", "max"}, {"pids.events", "max"}},
 };
 
-/* Named from the parent: opening the directory first would cost more than the reading. */
 static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum figure which)
 {
     char path[CAY_CGROUP_NAME + 64];
@@ -308,6 +317,13 @@ void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_us
                               .oom_kills = got[OOM_KILLS],
                               .pids_refused = got[REFUSED]};
     read_io(c, id, out);
+}
+
+void cay_cgroup_total(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
+{
+    *out = (struct cay_usage){.cpu_us = read_figure(c, id, CPU_TIME),
+                              .memory_peak_bytes = read_figure(c, id, PEAK),
+                              .oom_kills = read_figure(c, id, OOM_KILLS)};
 }
 
 /* ---- standing still ---- */

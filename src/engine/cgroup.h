@@ -67,6 +67,8 @@ int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, boo
                      struct cay_error *err);
 /* All of it but the disk. What nobody counts is 0. */
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
+/* What of it is to be told of one that has ended: processor time, most memory, kills. */
+void cay_cgroup_total(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
 /* The files that count kills for want of memory and refused processes, as pid 1 reads them; -1
  * where there is none. The caller closes them. */
 void cay_cgroup_open_counts(const struct cay_cgroups *c, const char *id, int *oom_fd_out,
