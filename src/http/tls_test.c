@@ -408,6 +408,16 @@ TEST(tls_versions_and_protocols)
     close_toy(&t, &id);
 }
 
+/* Whatever it has to say before; without an end the test has one. */
+static bool is_cut(struct raw *r)
+{
+    char rest[64];
+    ssize_t n;
+    while ((n = recv(r->at.fd, rest, sizeof rest, 0)) > 0)
+        ;
+    return n == 0 || errno == ECONNRESET || errno == EPIPE;
+}
+
 /* Neither is refused before it is understood; but nobody may keep the loop busy with them. */
 TEST(tls_floods_of_handshakes_are_cut)
 {
@@ -418,11 +428,7 @@ TEST(tls_floods_of_handshakes_are_cut)
     CHECK("TLS 1.2", greet(&r, &t, TLS1_2_VERSION, NULL));
     CHECK_EQ("asked", SSL_renegotiate(r.ssl), 1);
     CHECK("and refused", SSL_do_handshake(r.ssl) != 1);
-    char alert[64];
-    ssize_t n;
-    while ((n = recv(r.at.fd, alert, sizeof alert, 0)) > 0)
-        ;
-    CHECK("for good", n == 0 || errno == ECONNRESET);
+    CHECK("for good", is_cut(&r));
     part(&r);
 
     CHECK("TLS 1.3", greet(&r, &t, TLS1_3_VERSION, NULL));
@@ -431,7 +437,7 @@ TEST(tls_floods_of_handshakes_are_cut)
            SSL_key_update(r.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1 && SSL_do_handshake(r.ssl) == 1)
         sent++;
     CHECK("a good many are", sent >= CAY_TLS_KEY_UPDATES);
-    CHECK("and then no more", sent < 100 * CAY_TLS_KEY_UPDATES);
+    CHECK("and then no more", is_cut(&r)); /* the sockets may have held all of them */
     part(&r);
     close_toy(&t, &id);
 }
