@@ -31,7 +31,6 @@ void cay_berth_done(struct cay_berth *b)
     cay_close_fd(&b->user_fd);
     cay_close_fd(&b->lock_fd);
     cay_close_fd(&b->hull_fd);
-    cay_sockets_close(&b->out);
 }
 
 int cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS])
@@ -106,8 +105,6 @@ static int make_net(struct cay_berth *b, bool guards, struct cay_error *err)
     /* a host that has none of its own may have switched it off for all */
     (void)write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
     b->closed = cay_network_catch(guards, &closed) < 0; /* it can be lived in without a way out */
-    if (!b->closed && cay_sockets_make_here(CAY_SOCKET_OUT, &b->out, &closed) < 0)
-        cay_sockets_close(&b->out); /* whoever asks for them alone hears why */
     if (b->closed && !told)
         cay_log_error(&closed, "sandboxes have no way out to the network");
     told = b->closed;
@@ -213,7 +210,6 @@ struct berth_message {
     uint32_t base;
     pid_t hull;
     bool closed;
-    int out; /* so many of the descriptors, at the end */
     struct cay_error err;
 };
 
@@ -224,15 +220,12 @@ void cay_berth_serve(const struct cay_engine *e, int sock)
     while (recv(sock, &byte, 1, 0) == 1) {
         struct berth_message m = {0};
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;
-        int fds[CAY_PACKET_FDS];
+        int fds[CAY_BERTH_FDS];
         (void)make(e, sock, &b, &m.err);
         m.base = b.base;
         m.hull = b.hull;
         m.closed = b.closed;
-        m.out = b.out.count;
-        int count = cay_berth_to_fds(&b, fds);
-        memcpy(fds + count, b.out.fds, (size_t)m.out * sizeof fds[0]);
-        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, count + m.out) < 0)
+        if (cay_packet_send(sock, &m, sizeof m, NULL, 0, fds, cay_berth_to_fds(&b, fds)) < 0)
             return;
     }
 }
@@ -240,9 +233,9 @@ void cay_berth_serve(const struct cay_engine *e, int sock)
 int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
 {
     struct berth_message m;
-    int fds[CAY_PACKET_FDS];
+    int fds[CAY_BERTH_FDS];
     int fd_count = 0;
-    ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, CAY_PACKET_FDS, &fd_count);
+    ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, CAY_BERTH_FDS, &fd_count);
     if (n < 0 && errno == EAGAIN)
         return cay_fail(err, CAY_ERR_UNAVAILABLE, "no berth is ready");
     if (n != sizeof m)
@@ -252,9 +245,7 @@ int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
         err->name = NULL; /* a pointer of another process */
         return err->code;
     }
-    *out = cay_berth_from_fds(fds, fd_count - m.out, m.base, m.hull);
+    *out = cay_berth_from_fds(fds, fd_count, m.base, m.hull);
     out->closed = m.closed;
-    out->out.count = m.out;
-    memcpy(out->out.fds, fds + fd_count - m.out, (size_t)m.out * sizeof fds[0]);
     return 0;
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A berth is what of a sandbox can be made before anybody asks for one: a user namespace with an id
- * range of its own, an ipc namespace, a net namespace with nothing in it but a loopback device, the
- * sockets that its way out begins at, and the hull, a first process that waits for its order (see
- * plan.h). Making one takes longer than the rest, so a process of its own keeps a few ready. A
- * berth is used once. */
+ * range of its own, an ipc namespace, a net namespace with nothing in it but a loopback device, and
+ * the hull, a first process that waits for its order (see plan.h). Making one takes longer than the
+ * rest, so a process of its own keeps a few ready. A berth is used once. */
 #pragma once
 #include "base/error.h"
-#include "engine/socket.h"
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,13 +16,12 @@ struct cay_berth {
     int lock_fd; /* holds the range, machine-wide, for as long as anyone has it open */
     int hull_fd; /* the hull ends when nobody has it open any more; -1: it has none */
     pid_t hull;
-    uint32_t base;          /* first id of the range, on the host */
-    bool closed;            /* the host cannot give it a way out */
-    struct cay_sockets out; /* CAY_SOCKET_OUT, or none; not the spawner's */
+    uint32_t base; /* first id of the range, on the host */
+    bool closed;   /* the host cannot give it a way out */
 };
 
 #define CAY_BERTH_FDS 5
-#define CAY_NO_BERTH ((struct cay_berth){-1, -1, -1, -1, -1, 0, 0, false, {{0}, 0}})
+#define CAY_NO_BERTH ((struct cay_berth){-1, -1, -1, -1, -1, 0, 0, false})
 
 void cay_berth_done(struct cay_berth *b);
 /* As descriptors beside a message, and back. How many: 0 of no berth. */

@@ -55,7 +55,6 @@ void cay_boxes_drop(struct cay_dispatcher *d, struct cay_box *box)
         at = &(*at)->next;
     *at = box->next;
     cay_close_fd(&box->stop_fd);
-    cay_sockets_close(&box->out);
     d->box_count--;
     free(box);
 }
@@ -415,7 +414,6 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     box->job = 0;
     if ((job == CAY_JOB_CREATE || job == CAY_JOB_START) && reply->code == 0) {
         came_up(d, box, reply);
-        cay_sockets_close(&box->out); /* of one that died at once */
     } else if (job == CAY_JOB_FREEZE || job == CAY_JOB_THAW) {
         if (cay_pause_done(d, box, job, reply->code == 0,
                            reply->code < 0 || taken_back ? &err : NULL))
@@ -435,7 +433,6 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
         forget(d, box);
         return;
     } else {
-        cay_sockets_close(&box->out);
         bool up = box->current && (box->current->request.op == CAY_ENGINE_CREATE ||
                                    box->current->request.op == CAY_ENGINE_START);
         if (up && reply->code == 0 && !taken_back)

@@ -98,11 +98,8 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
         return;
     }
     size_t len = pack_image(&image, &box->copied, packed, sizeof packed);
-    for (int i = 0; i < box->out.count; i++)
-        s.fds[s.count++] = box->out.fds[i];
     /* Where it fails, who asks for it alone hears why. */
-    if (p->request.socket == CAY_SOCKET_OUT && box->out.count == 0)
+    if (p->request.socket == CAY_SOCKET_OUT)
         (void)cay_sockets_make(box->record.pid, CAY_SOCKET_OUT, &s, &ignored);
-    box->out.count = 0;
     cay_dispatcher_answer_fds(d, p, NULL, packed, len, s.fds, s.count);
 }

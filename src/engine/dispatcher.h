@@ -70,7 +70,6 @@ struct cay_box {
     unsigned held;                   /* so many jobs of others take this one's */
     bool backup;                     /* a backup holds it: counted in `held` as well */
     struct cay_engine_copied copied; /* how it began, as long as we remember */
-    struct cay_sockets out;          /* its berth's, while it comes up */
     struct cay_box *next;
 };
 

@@ -28,7 +28,6 @@ void cay_jobs_close_others(struct cay_dispatcher *d)
         for (struct cay_box *box = d->boxes[i]; box; box = box->next) {
             cay_close_fd(&box->source.fd);
             cay_close_fd(&box->stop_fd);
-            cay_sockets_close(&box->out);
         }
     for (int i = 0; i < d->berth_count; i++)
         cay_berth_done(&d->berths[i]);
@@ -191,10 +190,6 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
         berth = d->berths[--d->berth_count];
         job.base = berth.base;
         job.hull = berth.hull;
-        if (job.request.socket == CAY_SOCKET_OUT) {
-            box->out = berth.out;
-            berth.out.count = 0;
-        }
     }
     int fd_count = cay_berth_to_fds(&berth, fds);
     s->box = box;

@@ -117,30 +117,26 @@ static bool (*const kinds[])(struct cay_sockets *out) = {
     [CAY_SOCKET_GUARDED] = make_guarded, [CAY_SOCKET_UNGUARDED] = make_unguarded,
 };
 
-int cay_sockets_make_here(uint32_t kind, struct cay_sockets *out, struct cay_error *err)
-{
-    if (kind >= CAY_COUNT(kinds) || !kinds[kind])
-        return cay_fail(err, CAY_ERR_INVALID, "no kind of socket %u", kind);
-    return kinds[kind](out) ? 0
-                            : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket inside");
-}
-
 /* The dispatcher is one thread, so nothing else of it runs while it is in there. Out again it must
  * come: an engine that cannot is of no use, and the next one is where it should be. */
 int cay_sockets_make(pid_t pid, uint32_t kind, struct cay_sockets *out, struct cay_error *err)
 {
     static int home = -1;
     char path[32];
+    if (kind >= CAY_COUNT(kinds) || !kinds[kind])
+        return cay_fail(err, CAY_ERR_INVALID, "no kind of socket %u", kind);
     if (home < 0)
         home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
     CAY_AUTO_FD int there = open(path, O_RDONLY | O_CLOEXEC);
     if (home < 0 || there < 0 || setns(there, CLONE_NEWNET) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the sandbox's network");
-    int r = cay_sockets_make_here(kind, out, err);
+    bool made = kinds[kind](out);
+    int saved = errno;
     if (setns(home, CLONE_NEWNET) < 0)
         abort();
-    return r;
+    errno = saved;
+    return made ? 0 : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket inside");
 }
 
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)

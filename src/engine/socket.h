@@ -17,7 +17,5 @@ struct cay_sockets {
     int count;
 };
 
-/* In that process's; in our own. */
 int cay_sockets_make(pid_t pid, uint32_t kind, struct cay_sockets *out, struct cay_error *err);
-int cay_sockets_make_here(uint32_t kind, struct cay_sockets *out, struct cay_error *err);
 void cay_sockets_close(struct cay_sockets *s);
