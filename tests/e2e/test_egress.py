@@ -131,7 +131,10 @@ def test_bytes_are_counted(client, box):
     assert before == {"rxBytes": 0, "txBytes": 0}
     big, slurp = probe(client, box, wish("http", WEB, path="/big/2000000"), wish("tcp", WEB, SLURP, half=True, bytes=500_000))
     assert big["length"] == 2_000_000
-    after = client.get(f"/sandbox/{box['id']}/stats").json()["network"]
+    def told():  # a reading may be a moment old
+        moved = client.get(f"/sandbox/{box['id']}/stats").json()["network"]
+        return moved if moved["rxBytes"] and moved["txBytes"] else None
+    after = until(told, "a new reading")
     assert 2_000_000 < after["rxBytes"] < 2_010_000 and 500_000 < after["txBytes"] < 510_000
     assert client.post(f"/sandbox/{box['id']}/stop").status == 200
     death = client.sandbox(box["id"])["termination"]
