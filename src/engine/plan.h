@@ -46,7 +46,7 @@ pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int 
 /* hull.c: what hulls do not need is not copied into them, from now on. */
 void cay_hull_lighten(void);
 
-/* namespace.c: brings up the first process, and lets it run when `record` has written down who it
+/* launch.c: brings up the first process, and lets it run when `record` has written down who it
  * is. */
 int cay_sandbox_spawn(const struct cay_plan *plan,
                       int (*record)(void *arg, pid_t pid, struct cay_error *err), void *arg,

@@ -139,7 +139,7 @@ struct cay_conn {
     struct cay_upload *upload;
     struct cay_talk *talk;
     struct cay_relay *relay;
-    struct cay_spare spare; /* only while the loop has it; far_fd then */
+    struct cay_spare spare; /* epoll watches it as far_fd; a worker never finds one */
     int64_t quiet_ms;       /* since when nothing was sent on the stream */
     size_t timer;           /* its place in the heap, from 1; 0: none */
     bool working;           /* a worker has it for its stream's `work` */
@@ -291,7 +291,7 @@ void cay_proxy_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
 void cay_proxy_wake(struct cay_http_server *s, struct cay_conn *c, uint32_t events);
 void cay_proxy_tick(struct cay_http_server *s, struct cay_conn *c);
 void cay_proxy_drain(struct cay_http_server *s, struct cay_conn *c);
-/* Of its spare: others may have it; nobody may. */
+/* What becomes of its spare: it goes to the pool, for others; it is closed. */
 void cay_proxy_let_go(struct cay_http_server *s, struct cay_conn *c);
 void cay_proxy_drop(struct cay_http_server *s, struct cay_conn *c);
 void cay_proxy_take(struct cay_conn *c, struct cay_resp *resp); /* on a worker */
