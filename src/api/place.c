@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Places in a log: as a client says them, and where its last lines begin. */
 #include "api/stream.h"
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,11 +36,6 @@ static bool is_output(const struct cay_record *rec)
     return rec->kind == CAY_RECORD_STDOUT || rec->kind == CAY_RECORD_STDERR;
 }
 
-static void open_reader(struct cay_reader *reader, int log_fd, uint64_t offset)
-{
-    cay_reader_init(reader, fcntl(log_fd, F_DUPFD_CLOEXEC, 3), offset);
-}
-
 static size_t count_lines(const char *data, size_t len)
 {
     size_t lines = 0;
@@ -52,31 +46,30 @@ static size_t count_lines(const char *data, size_t len)
 
 static int64_t all_lines(int log_fd)
 {
-    struct cay_reader reader;
+    CAY_CLEANUP(cay_reader_rest) struct cay_reader reader;
     struct cay_record rec;
     struct cay_error ignored; /* then there are no more lines */
     int64_t lines = 0;
     char last = '\n';
-    open_reader(&reader, log_fd, 0);
+    cay_reader_init(&reader, log_fd, 0);
     while (cay_reader_next(&reader, &rec, &ignored) == CAY_READ_RECORD)
         if (is_output(&rec) && rec.len > 0) {
             lines += (int64_t)count_lines(rec.data, rec.len);
             last = rec.data[rec.len - 1];
         }
-    cay_reader_done(&reader);
     return lines + (last != '\n');
 }
 
 void cay_api_tail(int log_fd, int64_t lines, struct cay_api_place *out)
 {
-    struct cay_reader reader;
+    CAY_CLEANUP(cay_reader_rest) struct cay_reader reader = {0};
     struct cay_record rec;
     struct cay_error ignored;
     int64_t leave_out = all_lines(log_fd) - lines;
     *out = (struct cay_api_place){0};
     if (leave_out <= 0)
         return;
-    open_reader(&reader, log_fd, 0);
+    cay_reader_init(&reader, log_fd, 0);
     while (leave_out > 0 && cay_reader_next(&reader, &rec, &ignored) == CAY_READ_RECORD) {
         if (!is_output(&rec))
             continue;
@@ -90,13 +83,12 @@ void cay_api_tail(int log_fd, int64_t lines, struct cay_api_place *out)
         }
         leave_out -= here;
     }
-    cay_reader_done(&reader);
 }
 
 /* Good is also the end of the file. */
 int cay_api_check_place(int log_fd, const struct cay_api_place *place, struct cay_error *err)
 {
-    struct cay_reader reader;
+    CAY_CLEANUP(cay_reader_rest) struct cay_reader reader = {0};
     struct cay_record rec;
     struct stat st;
     if (place->offset == 0)
@@ -105,8 +97,7 @@ int cay_api_check_place(int log_fd, const struct cay_api_place *place, struct ca
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot read the log");
     if (place->offset > (uint64_t)st.st_size)
         return cay_fail_field(err, "offset", "offset is behind the end");
-    open_reader(&reader, log_fd, place->offset);
+    cay_reader_init(&reader, log_fd, place->offset);
     int r = cay_reader_next(&reader, &rec, err);
-    cay_reader_done(&reader);
     return r < 0 ? cay_fail_field(err, "offset", "no record begins at this offset") : 0;
 }

@@ -57,11 +57,19 @@ int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
     return cay_resp_defer(resp, cay_api_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_ended);
 }
 
-bool cay_api_shape_output(struct cay_json_writer *w, const char *key, int log_fd,
-                          enum cay_record_kind only, size_t limit)
+static bool shape_stream(struct cay_json_writer *w, const char *key, int log_fd,
+                         enum cay_record_kind only, uint64_t bytes, size_t limit)
 {
     CAY_AUTO_BUF struct cay_buf text = {0};
-    bool cut = cay_api_collect(log_fd, 0, 0, only, limit, &text);
+    bool cut = bytes > 0 && cay_api_collect(log_fd, 0, 0, only, limit, &text);
     cay_jw_strn(w, key, text.data ? text.data : "", text.len);
     return cut;
+}
+
+bool cay_api_shape_output(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,
+                          size_t limit)
+{
+    bool cut = shape_stream(w, "stdout", log_fd, CAY_RECORD_STDOUT, ex->stdout_bytes, limit);
+    cut |= shape_stream(w, "stderr", log_fd, CAY_RECORD_STDERR, ex->stderr_bytes, limit);
+    return cut || ex->truncated;
 }

@@ -18,6 +18,7 @@ struct cay_api_run {
 int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
                 const struct cay_exec_spec *spec, const struct cay_api_run *how,
                 struct cay_error *err);
-/* One stream's output as a string, at most limit bytes; true when some is missing. */
-bool cay_api_shape_output(struct cay_json_writer *w, const char *key, int log_fd,
-                          enum cay_record_kind only, size_t limit);
+/* What it wrote, as `stdout` and `stderr`, at most limit bytes of each; true when some is missing.
+ */
+bool cay_api_shape_output(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,
+                          size_t limit);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/wait.h"
 #include "log/reader.h"
-#include <fcntl.h>
 
 #define RECORDS_MAX 1024 /* looked at in one pull */
 
@@ -74,12 +73,12 @@ static bool is_wanted(const struct cay_record *rec, enum cay_record_kind only)
 bool cay_api_collect(int log_fd, uint64_t offset, uint64_t skip, enum cay_record_kind only,
                      size_t limit, struct cay_buf *out)
 {
-    struct cay_reader reader;
+    CAY_CLEANUP(cay_reader_rest) struct cay_reader reader;
     struct cay_record rec;
     struct cay_error ignored; /* what cannot be read is missing */
     bool missing = false;
     int r;
-    cay_reader_init(&reader, fcntl(log_fd, F_DUPFD_CLOEXEC, 3), offset);
+    cay_reader_init(&reader, log_fd, offset);
     while ((r = cay_reader_next(&reader, &rec, &ignored)) == CAY_READ_RECORD) {
         missing |= reader.skipped > 0 || rec.kind == CAY_RECORD_GAP;
         if (!is_wanted(&rec, only))
@@ -92,6 +91,5 @@ bool cay_api_collect(int log_fd, uint64_t offset, uint64_t skip, enum cay_record
         if (len > room)
             break;
     }
-    cay_reader_done(&reader);
     return missing || r < 0;
 }

@@ -127,7 +127,8 @@ const struct cay_probe cay_doctor_limits[] = {
     {"capabilities", true, true, try_rights, "sandboxes cannot be made",
      "start as root, with all capabilities", 0, NULL},
     {"CAP_SYS_RESOURCE", false, true, try_right,
-     "limits can only be lowered, and the engine is no safer from the OOM killer than others",
+     "limits can only be lowered; the engine is no safer from the OOM killer than others, and what"
+     " runs in a sandbox may make itself as safe",
      "give root this capability", CAP_SYS_RESOURCE, NULL},
     {"user namespaces", true, false, try_number, "no sandbox", SYSCTL, 1,
      "/proc/sys/user/max_user_namespaces"},

@@ -70,6 +70,38 @@ static struct cay_running_account *find(struct cay_running *r, const char *id, b
     return at;
 }
 
+/* ---- who has no quota ---- */
+
+static struct cay_unbounded *slot_of(struct cay_running *r, const char *id)
+{
+    unsigned hash = 0;
+    for (; *id; id++)
+        hash = 31 * hash + (unsigned char)*id;
+    return &r->unbounded[hash % CAY_UNBOUNDED];
+}
+
+static bool is_unbounded(struct cay_running *r, const char *id, uint64_t *turn_out)
+{
+    pthread_mutex_lock(&r->lock);
+    const struct cay_unbounded *slot = slot_of(r, id);
+    bool is = strcmp(slot->id, id) == 0 && cay_clock_mono_ms() < slot->look_again_ms;
+    *turn_out = r->turn;
+    pthread_mutex_unlock(&r->lock);
+    return is;
+}
+
+/* Nothing when a quota was set since the caller looked: it may have been this one's. */
+static void note_unbounded(struct cay_running *r, const char *id, uint64_t turn)
+{
+    pthread_mutex_lock(&r->lock);
+    struct cay_unbounded *slot = slot_of(r, id);
+    if (turn == r->turn) {
+        cay_str_copy(slot->id, sizeof slot->id, id);
+        slot->look_again_ms = cay_clock_mono_ms() + CAY_UNBOUNDED_MS;
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* ---- commands ---- */
 
 static bool runs(struct cay_core *core, const struct entry *e)
@@ -203,7 +235,12 @@ void cay_running_drop(struct cay_core *core, const struct cay_sandbox *sb, const
 
 void cay_running_forget(struct cay_core *core, const char *account_id)
 {
-    struct cay_running_account *account = find(&core->running, account_id, false);
+    struct cay_running *all = &core->running;
+    pthread_mutex_lock(&all->lock);
+    all->turn++;
+    slot_of(all, account_id)->look_again_ms = 0;
+    pthread_mutex_unlock(&all->lock);
+    struct cay_running_account *account = find(all, account_id, false);
     if (!account)
         return;
     pthread_mutex_lock(&account->lock);
@@ -273,13 +310,22 @@ int cay_running_add(struct cay_core *core, const struct cay_sandbox *sb, const c
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_holder holder;
+    uint64_t turn;
+    if (is_unbounded(&core->running, sb->account_id, &turn))
+        return 0;
     int r = cay_core_holder(core, sb->account_id, &a, &holder, err);
     if (r == CAY_ERR_NOT_FOUND) /* nobody has set a quota for one that nobody knows */
         return 0;
-    if (r == 0 && holder.quota.at[CAY_QUOTA_LOG_BYTES] != CAY_QUOTA_NONE)
-        r = check_logs(core, sb->account_id, holder.quota.at[CAY_QUOTA_LOG_BYTES], err);
-    if (r == 0 && holder.quota.at[CAY_QUOTA_EXECUTIONS] != CAY_QUOTA_NONE)
-        r = add_command(core, sb, exec_id, holder.quota.at[CAY_QUOTA_EXECUTIONS], err);
+    if (r < 0)
+        return r;
+    int64_t bytes = holder.quota.at[CAY_QUOTA_LOG_BYTES];
+    int64_t commands = holder.quota.at[CAY_QUOTA_EXECUTIONS];
+    if (bytes == CAY_QUOTA_NONE && commands == CAY_QUOTA_NONE)
+        note_unbounded(&core->running, sb->account_id, turn);
+    if (bytes != CAY_QUOTA_NONE)
+        r = check_logs(core, sb->account_id, bytes, err);
+    if (r == 0 && commands != CAY_QUOTA_NONE)
+        r = add_command(core, sb, exec_id, commands, err);
     return r;
 }
 

@@ -5,14 +5,23 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "model/access.h"
+#include "model/limits.h"
 #include "model/sandbox.h"
 #include <pthread.h>
 
 struct cay_core;
 
+/* Most accounts have none of these quotas, and every command would ask. */
+struct cay_unbounded {
+    char id[CAY_ID_SIZE];
+    int64_t look_again_ms; /* monotonic */
+};
+
 struct cay_running {
-    pthread_mutex_t lock; /* of the list; each account has its own */
+    pthread_mutex_t lock; /* of the list, where each account has its own, and of what is up to it */
     struct cay_running_account *first;
+    struct cay_unbounded unbounded[CAY_UNBOUNDED]; /* by hash; who shares a slot asks again */
+    uint64_t turn;                                 /* rises with every quota that is set */
     pthread_mutex_t weighing; /* who holds it weighs the logs, and writes what follows */
     pthread_mutex_t weights;
     struct cay_buf weighed; /* struct cay_log_holder */

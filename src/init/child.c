@@ -129,14 +129,6 @@ static const char **split_words(const struct cay_child *c)
     return words[0][0] && words[1][0] == '/' && words[2][0] ? env : NULL;
 }
 
-void cay_child_goes_first(void)
-{
-    CAY_AUTO_FD int fd =
-        open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd >= 0)
-        (void)!write(fd, "500", 3); /* best effort: it only says who goes first */
-}
-
 static void place_fds(const struct cay_child *c)
 {
     if ((c->stdin_fd >= 0 && dup2(c->stdin_fd, STDIN_FILENO) < 0) ||
@@ -165,7 +157,6 @@ void cay_child_run(const struct cay_child *c)
     place_fds(c);
     if (cay_caps_raise() < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);
-    cay_child_goes_first();
     const struct rlimit file = {c->file_bytes, c->file_bytes};
     if (setrlimit(RLIMIT_FSIZE, &file) < 0)
         refuse(STATUS_FD, CAY_INIT_NO_PROCESS, errno);

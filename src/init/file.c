@@ -53,7 +53,6 @@ static CAY_NORETURN void run(const struct cay_init *in, const struct cay_init_re
         refuse(CAY_FILE_NO_USER, 0);
     if (!place_fds(p) || cay_caps_raise() < 0)
         refuse(CAY_FILE_FAILED, errno);
-    cay_child_goes_first();
     if (setrlimit(RLIMIT_FSIZE, &file) < 0)
         refuse(CAY_FILE_FAILED, errno);
     if (cay_caps_become(user.uid, user.gid) < 0)

@@ -162,7 +162,6 @@ struct cay_child {
     uint64_t file_bytes;
 };
 void cay_child_run(const struct cay_child *c) CAY_NORETURN;
-void cay_child_goes_first(void); /* when memory is out */
 
 /* file.c */
 struct cay_init_reply cay_file_start(struct cay_init *in, const struct cay_init_request *req,

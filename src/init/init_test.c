@@ -60,7 +60,6 @@ static const struct {
     {"clean signals", {.script = STATUS("Sig(Blk|Ign)")}, .out = "0000000000000000\n"},
     {"descriptors", {.script = "echo $(ls /proc/self/fd)"}, .out = "0 1 2 3\n"},
     {"session", {.script = "test $(ps -o sid= -p $$) = $$ && ulimit -c"}, .out = "0\n"},
-    {"goes first", {.script = "cat /proc/self/oom_score_adj", .user = "1000"}, .out = "500\n"},
     {"opens its output",
      {.script = "echo a >/dev/stdout; echo b >/dev/stderr", .user = "1000"},
      .out = "a\n",

@@ -16,7 +16,7 @@ struct cay_record {
 };
 
 struct cay_reader {
-    int fd; /* owned */
+    int fd; /* cay_reader_done closes it; who borrows it ends with cay_reader_rest */
     uint64_t offset;
     uint64_t skipped;  /* file bytes of a punched hole that the last call stepped over, else 0 */
     bool headers_only; /* do not fetch the bytes of output records (data is NULL, len is right) */

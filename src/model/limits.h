@@ -341,7 +341,9 @@
 #define CAY_KEY_SECRET 64           /* hex digits: 256 random bits */
 #define CAY_KEYRING 4096            /* tokens that are remembered as verified */
 #define CAY_KEYRING_MS 10000        /* for so long */
-#define CAY_KEY_USED_MS 60000       /* last_used is written at most so often */
+#define CAY_UNBOUNDED 64      /* accounts that are remembered as without a quota of commands */
+#define CAY_UNBOUNDED_MS 1000 /* for so long; another server may have set one */
+#define CAY_KEY_USED_MS 60000 /* last_used is written at most so often */
 #define CAY_SANDBOX_TOKEN_MS (60 * 60 * 1000LL)
 #define CAY_JWT_LEEWAY_S 30 /* between the issuer's clock and ours */
 #define CAY_JWT_KEY_MAX (16 * CAY_KIB)

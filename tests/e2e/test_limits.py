@@ -2,6 +2,7 @@
 """Every limit holds, is told, and harms nobody but the one who meets it."""
 import ctypes
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from harness.engine import Refused
 from harness.wait import until
 
 MIB = 1 << 20
+CAP_SYS_RESOURCE = 24
 
 
 def knob(group, *names):
@@ -70,6 +72,15 @@ def test_no_core_dumps(client, box):
 
 
 @pytest.mark.native("the parent of all containers is the Engine's (dockerd --cgroup-parent)")
+@pytest.mark.parametrize("user", ["root", "1000"])
+def test_they_go_before_the_host(client, box, user):
+    """When memory is out on the host. That nobody inside lowers it the kernel sees to where its setter, root on
+    the host, has CAP_SYS_RESOURCE."""
+    assert client.sh("box", "cat /proc/1/oom_score_adj /proc/self/oom_score_adj", user=user) == "500\n500\n"
+    if int(re.search(r"CapEff:\s*(\w+)", proc.text("self", "status"))[1], 16) >> CAP_SYS_RESOURCE & 1:
+        assert client.exec("box", "echo 0 > /proc/self/oom_score_adj", user=user)["exitCode"] != 0
+
+
 def test_all_together_leave_room(server, client, box):
     """The parent of all: memory and processes for the host, and half of anyone's weight."""
     parent = f"cay-{server.instance()}"
@@ -240,6 +251,7 @@ def test_neighbour_is_unharmed(server, client, engine, hog):
 
 DEEP = """
 import os
+import re
 os.chdir('/workspace')
 for i in range(10000):
     os.mkdir('d')

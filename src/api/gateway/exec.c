@@ -41,8 +41,7 @@ static int answer(struct cay_req *req, struct cay_resp *resp, struct cay_error *
         return cay_fail_as(err, CAY_ERR_CONFLICT, "COMMAND_TIMEOUT", "the command's time was over");
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
-    (void)cay_api_shape_output(w, "stdout", fd, CAY_RECORD_STDOUT, OUTPUT_LIMIT);
-    (void)cay_api_shape_output(w, "stderr", fd, CAY_RECORD_STDERR, OUTPUT_LIMIT);
+    (void)cay_api_shape_output(w, &ex, fd, OUTPUT_LIMIT);
     cay_jw_int(w, "exit_code", ex.exit_code);
     cay_jw_object_end(w);
     return 0;

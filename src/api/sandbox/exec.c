@@ -50,11 +50,10 @@ static void shape_ended(struct cay_json_writer *w, const struct cay_execution *e
     cay_jw_str(w, "id", ex->id);
     cay_jw_str(w, "status", status_of(ex));
     cay_jw_int(w, "duration", ex->duration_ms);
-    bool cut = cay_api_shape_output(w, "stdout", log_fd, CAY_RECORD_STDOUT, limit);
-    cut |= cay_api_shape_output(w, "stderr", log_fd, CAY_RECORD_STDERR, limit);
+    bool truncated = cay_api_shape_output(w, ex, log_fd, limit);
     cay_jw_int(w, "exitCode", ex->exit_code);
     cay_jw_str(w, "reason", ex->reason ? ex->reason : "exited");
-    if (cut || ex->truncated)
+    if (truncated)
         cay_jw_bool(w, "truncated", true);
 }
 

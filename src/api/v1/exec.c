@@ -8,13 +8,11 @@
 void cay_v1_shape_result(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,
                          size_t limit)
 {
-    bool truncated = ex->truncated;
     cay_jw_str(w, "id", ex->id);
     cay_jw_str(w, "sandboxId", ex->sandbox_id);
     cay_jw_str(w, "status", "exited");
     cay_api_shape_exit(w, ex);
-    truncated |= cay_api_shape_output(w, "stdout", log_fd, CAY_RECORD_STDOUT, limit);
-    truncated |= cay_api_shape_output(w, "stderr", log_fd, CAY_RECORD_STDERR, limit);
+    bool truncated = cay_api_shape_output(w, ex, log_fd, limit);
     cay_jw_bool(w, "truncated", truncated);
     cay_jw_int(w, "durationMs", ex->duration_ms);
 }
