@@ -46,72 +46,64 @@ static int row_failed(struct cay_sqlite_db *db, const struct cay_sandbox *sb, st
                     sb->id);
 }
 
-/* Runs INSERT or UPDATE … RETURNING seq; *seq_out is 0 when there was no row. */
+/* Runs INSERT or UPDATE; how many rows it was. (RETURNING would make a table for each.) */
 static int put_row(struct cay_sqlite_db *db, sqlite3_stmt *s, const struct cay_sandbox *sb,
-                   int64_t *seq_out, struct cay_error *err)
+                   struct cay_error *err)
 {
-    int64_t seq = 0;
-    int step = sqlite3_step(s), r = 0;
-    if (step == SQLITE_ROW) {
-        seq = sqlite3_column_int64(s, 0);
-        step = sqlite3_step(s);
-    }
-    if (step != SQLITE_DONE)
-        r = row_failed(db, sb, err);
+    int r = sqlite3_step(s) == SQLITE_DONE ? sqlite3_changes(db->db) : row_failed(db, sb, err);
     cay_sqlite_reset(s);
-    *seq_out = seq;
     return r;
 }
 
-static int put_labels(struct cay_sqlite_db *db, const struct cay_sandbox *sb, int64_t seq,
-                      struct cay_error *err)
+static int put_labels(struct cay_sqlite_db *db, const struct cay_sandbox *sb, struct cay_error *err)
 {
     sqlite3_stmt *s;
     int r = 0;
     for (size_t i = 0; i < sb->spec.labels.count && r == 0; i++) {
         r = cay_sqlite_prepare(db, LABEL,
                                "INSERT OR IGNORE INTO labels (account_id, label, gone, seq)"
-                               " VALUES (?1, ?2, ?3, ?4)",
+                               " SELECT account_id, ?2, ?3, seq FROM sandboxes WHERE id = ?1",
                                &s, err);
         if (r < 0)
             return r;
-        bind_text(s, 1, sb->account_id);
+        bind_text(s, 1, sb->id);
         bind_text(s, 2, sb->spec.labels.at[i]);
         (void)sqlite3_bind_int(s, 3, sb->deleted_at_ms > 0);
-        (void)sqlite3_bind_int64(s, 4, seq);
         r = cay_sqlite_run(db, s, err);
     }
     return r;
 }
 
-static int drop_labels(struct cay_sqlite_db *db, int64_t seq, struct cay_error *err)
+static int drop_labels(struct cay_sqlite_db *db, const char *id, struct cay_error *err)
 {
     sqlite3_stmt *s;
-    int r = cay_sqlite_prepare(db, UNLABEL, "DELETE FROM labels WHERE seq = ?1", &s, err);
+    int r = cay_sqlite_prepare(db, UNLABEL,
+                               "DELETE FROM labels"
+                               " WHERE seq = (SELECT seq FROM sandboxes WHERE id = ?1)",
+                               &s, err);
     if (r < 0)
         return r;
-    (void)sqlite3_bind_int64(s, 1, seq);
+    bind_text(s, 1, id);
     return cay_sqlite_run(db, s, err);
 }
 
 static int run_insert(struct cay_sqlite_db *db, struct cay_sqlite_job *job, struct cay_error *err)
 {
     sqlite3_stmt *s;
-    int64_t seq;
     int r = cay_sqlite_check_quota(db, job->sandbox, err);
     if (r < 0)
         return r;
     r = cay_sqlite_prepare(db, INSERT,
                            "INSERT INTO sandboxes (id, account_id, name, status, meta_data,"
                            " updated_at, expires_at, deleted_at, created_at)"
-                           " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING seq",
+                           " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                            &s, err);
     if (r < 0)
         return r;
     bind_row(s, job);
     (void)sqlite3_bind_int64(s, 9, job->sandbox->created_at_ms);
-    r = put_row(db, s, job->sandbox, &seq, err);
-    return r < 0 ? r : put_labels(db, job->sandbox, seq, err);
+    r = put_row(db, s, job->sandbox, err);
+    return r < 0 ? r : put_labels(db, job->sandbox, err);
 }
 
 static int run_update(struct cay_sqlite_db *db, struct cay_sqlite_job *job, struct cay_error *err)
@@ -124,30 +116,29 @@ static int run_update(struct cay_sqlite_db *db, struct cay_sqlite_job *job, stru
     } ways[] = {
         {UPDATE_META, "UPDATE sandboxes SET meta_data = ?5, updated_at = ?6 WHERE id = ?1"
                       " AND account_id = ?2 AND name = ?3 AND status = ?4 AND expires_at IS ?7"
-                      " AND deleted_at IS ?8 RETURNING seq"},
+                      " AND deleted_at IS ?8"},
         {UPDATE_STATUS, "UPDATE sandboxes SET status = ?4, meta_data = ?5, updated_at = ?6"
                         " WHERE id = ?1 AND account_id = ?2 AND name = ?3 AND expires_at IS ?7"
-                        " AND deleted_at IS ?8 RETURNING seq"},
+                        " AND deleted_at IS ?8"},
         {UPDATE, "UPDATE sandboxes SET name = ?3, status = ?4, meta_data = ?5, updated_at = ?6,"
-                 " expires_at = ?7, deleted_at = ?8 WHERE id = ?1 AND account_id = ?2"
-                 " RETURNING seq"},
+                 " expires_at = ?7, deleted_at = ?8 WHERE id = ?1 AND account_id = ?2"},
     };
-    int64_t seq = 0;
-    int r = job->sandbox->deleted_at_ms > 0 ? 0 : cay_sqlite_check_quota(db, job->sandbox, err);
-    for (size_t i = 0; i < CAY_COUNT(ways) && r == 0 && seq == 0; i++) {
+    const bool goes = job->sandbox->deleted_at_ms > 0; /* which is in most of the indexes */
+    int r = goes ? 0 : cay_sqlite_check_quota(db, job->sandbox, err);
+    for (size_t i = goes ? CAY_COUNT(ways) - 1 : 0; i < CAY_COUNT(ways) && r == 0; i++) {
         sqlite3_stmt *s;
         r = cay_sqlite_prepare(db, ways[i].number, ways[i].sql, &s, err);
         if (r < 0)
             return r;
         bind_row(s, job);
-        r = put_row(db, s, job->sandbox, &seq, err);
+        r = put_row(db, s, job->sandbox, err);
     }
     if (r < 0)
         return r;
-    if (seq == 0)
+    if (r == 0)
         return cay_fail(err, CAY_ERR_NOT_FOUND, "sandbox not found");
-    r = drop_labels(db, seq, err);
-    return r < 0 ? r : put_labels(db, job->sandbox, seq, err);
+    r = drop_labels(db, job->sandbox->id, err);
+    return r < 0 ? r : put_labels(db, job->sandbox, err);
 }
 
 static int run_remove(struct cay_sqlite_db *db, struct cay_sqlite_job *job, struct cay_error *err)
