@@ -3,9 +3,7 @@
 #include "base/log.h"
 #include "engine/dispatcher.h"
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 
 #define LOOK_MS 500
 #define SWEEP_MS (3600 * 1000)
@@ -13,8 +11,6 @@
 static void CAY_NORETURN care(const struct cay_disk *disk, uint64_t step_bytes)
 {
     struct cay_error err;
-    (void)prctl(PR_SET_NAME, "cay-disk");
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (step_bytes == 0)
         cay_disk_sweep(disk);
     else if (cay_disk_grow(disk, step_bytes, &err) < 0)
@@ -37,7 +33,7 @@ void cay_care_tick(struct cay_dispatcher *d, int64_t now_ms)
         return;
     if (step == 0)
         d->sweep_at_ms = now_ms + SWEEP_MS;
-    pid_t pid = fork();
+    pid_t pid = cay_jobs_fork(d, "cay-disk");
     if (pid == 0)
         care(disk, step);
     if (pid < 0)

@@ -215,8 +215,8 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* jobs.c */
-/* In a child of the dispatcher: what is the dispatcher's alone is closed. */
-void cay_jobs_close_others(struct cay_dispatcher *d);
+/* A child, in which it is 0. It ends with the dispatcher, and holds nothing that is its alone. */
+pid_t cay_jobs_fork(struct cay_dispatcher *d, const char *name);
 int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err);
 void cay_jobs_add(struct cay_dispatcher *d, struct cay_box *box, enum cay_job_op op);
 void cay_jobs_pump(struct cay_dispatcher *d);

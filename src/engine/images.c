@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -79,25 +78,14 @@ static int run(const struct cay_engine *e, const struct cay_image_job *job,
     }
 }
 
-static void CAY_NORETURN child(struct cay_dispatcher *d, struct cay_image_job *job,
-                               struct cay_berth *berth, int sock, pid_t parent)
+static void CAY_NORETURN child(const struct cay_engine *e, const struct cay_image_job *job,
+                               struct cay_berth *berth, int sock)
 {
     static struct answer a;
     static const struct cay_engine_request none;
     CAY_AUTO_FD int fd = -1;
-    sigset_t no_signals;
-    sigemptyset(&no_signals);
-    sigprocmask(SIG_SETMASK, &no_signals, NULL);
-    (void)prctl(PR_SET_NAME, "cay-image");
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(1);                   /* the dispatcher died in between */
     (void)signal(SIGPIPE, SIG_IGN); /* whoever reads an export may go */
-    const struct cay_image_job mine = *job;
-    for (int i = 0; i < CAY_ENGINE_FDS; i++)
-        job->fds[i] = -1; /* so that these are not closed with the others' */
-    cay_jobs_close_others(d);
-    a.code = run(&d->engine, &mine, mine.pending ? &mine.pending->request : &none, berth, &a, &fd);
+    a.code = run(e, job, job->pending ? &job->pending->request : &none, berth, &a, &fd);
     if (a.code < 0 && a.err.name)
         cay_str_copy(a.name, sizeof a.name, a.err.name);
     a.err.name = NULL; /* a pointer of this process */
@@ -139,7 +127,6 @@ static void start(struct cay_dispatcher *d, struct cay_image_job *job)
     struct cay_error err;
     CAY_CLEANUP(cay_berth_done) struct cay_berth berth = CAY_NO_BERTH;
     int pair[2];
-    pid_t self = getpid();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
         cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot make a socket pair");
         finish(d, job, &err, NULL, 0, -1);
@@ -147,12 +134,17 @@ static void start(struct cay_dispatcher *d, struct cay_image_job *job)
     }
     if (job->op == CAY_ENGINE_IMAGE_LAYER)
         berth = d->berths[--d->berth_count];
-    job->pid = fork();
+    struct cay_image_job whole = *job;
+    for (int i = 0; i < CAY_ENGINE_FDS; i++)
+        job->fds[i] = -1; /* the child's alone: a reader must see its end */
+    job->pid = cay_jobs_fork(d, "cay-image");
     if (job->pid == 0) {
         close(pair[0]);
-        child(d, job, &berth, pair[1], self);
+        child(&d->engine, &whole, &berth, pair[1]);
     }
     close(pair[1]);
+    for (int i = 0; i < CAY_ENGINE_FDS; i++)
+        cay_close_fd(&whole.fds[i]);
     job->source = (struct cay_source){CAY_FROM_IMAGER, pair[0]};
     if (job->pid < 0) {
         cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot fork to work on images");
@@ -162,8 +154,6 @@ static void start(struct cay_dispatcher *d, struct cay_image_job *job)
     (void)fcntl(pair[0], F_SETFL, O_NONBLOCK);
     cay_dispatcher_watch(d, &job->source, EPOLLIN);
     job->deadline_ms = cay_clock_mono_ms() + patience_ms(job->op);
-    for (int i = 0; i < CAY_ENGINE_FDS; i++)
-        cay_close_fd(&job->fds[i]); /* the child's alone: a reader must see its end */
 }
 
 /* How many may be at work before this one begins: an export lasts as long as its reader likes, a

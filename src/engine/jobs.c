@@ -16,8 +16,9 @@
 
 /* ---- processes of our own ---- */
 
-/* What is the dispatcher's alone: held here it would outlive its use. */
-void cay_jobs_close_others(struct cay_dispatcher *d)
+/* What is the dispatcher's alone: held by a child it would outlive its use. Whoever reads what a
+ * client sent would wait for an end, and an id range would be taken when its sandbox is dead. */
+static void close_others(struct cay_dispatcher *d)
 {
     cay_close_fd(&d->epoll_fd);
     cay_close_fd(&d->listener.fd);
@@ -36,25 +37,32 @@ void cay_jobs_close_others(struct cay_dispatcher *d)
             cay_close_fd(&d->image_jobs[i].fds[k]);
 }
 
+pid_t cay_jobs_fork(struct cay_dispatcher *d, const char *name)
+{
+    sigset_t none;
+    pid_t parent = getpid(), pid = fork();
+    if (pid != 0)
+        return pid;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1); /* the dispatcher died in between */
+    close_others(d);
+    (void)prctl(PR_SET_NAME, name);
+    return 0;
+}
+
 static int start_child(struct cay_dispatcher *d, const char *name, int *sock_out, pid_t *pid_out,
                        void (*serve)(struct cay_dispatcher *d, int sock), struct cay_error *err)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket pair");
-    pid_t parent = getpid(), pid = fork();
+    pid_t pid = cay_jobs_fork(d, name);
     if (pid == 0) {
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        (void)prctl(PR_SET_NAME, name);
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != parent)
-            _exit(0); /* the dispatcher died in between */
-        int sock = pair[1];
         close(pair[0]);
-        cay_jobs_close_others(d);
-        serve(d, sock);
+        serve(d, pair[1]);
         _exit(0);
     }
     close(pair[1]);

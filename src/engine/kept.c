@@ -10,11 +10,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 
 static bool is_kept_id(const char *id)
 {
@@ -157,12 +155,9 @@ static void start_list(struct cay_dispatcher *d)
     l->served = l->waiting;
     l->waiting = NULL;
     l->fd = memfd_create("kept", MFD_CLOEXEC);
-    l->pid = l->fd < 0 ? -1 : fork();
-    if (l->pid == 0) {
-        (void)prctl(PR_SET_NAME, "cay-list");
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    l->pid = l->fd < 0 ? -1 : cay_jobs_fork(d, "cay-list");
+    if (l->pid == 0)
         _exit(!write_list(&d->engine, l->fd));
-    }
     if (l->pid < 0)
         answer_list(d, false);
 }

@@ -10,10 +10,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -120,8 +118,6 @@ static void empty_old(const struct cay_engine *engine, const char *id)
 
 static void CAY_NORETURN empty(const struct cay_engine *engine, bool backups)
 {
-    (void)prctl(PR_SET_NAME, "cay-trash");
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpriority(PRIO_PROCESS, 0, 10); /* never at the cost of those who wait */
     if (backups)
         cay_trees_clear(engine, CAY_TREE_NEW CAY_TREE_BACKUP);
@@ -146,7 +142,7 @@ void cay_trash_tick(struct cay_dispatcher *d)
         return;
     d->trash_wanted = false;
     bool backups = cay_backup_clears(d);
-    pid_t pid = fork();
+    pid_t pid = cay_jobs_fork(d, "cay-trash");
     if (pid == 0)
         empty(&d->engine, backups);
     if (pid < 0) {

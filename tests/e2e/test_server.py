@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server as a program: health, several beside each other, draining, signals."""
+import contextlib
 import fcntl
+import os
+import re
 import signal
 import subprocess
 import threading
@@ -268,3 +271,35 @@ def test_delete_does_not_wait_for_a_stop(fresh):
     assert server.down().returncode == 0
     assert time.monotonic() - began < stretch(60) and server.inits() == []
     stopper.join(20)
+
+
+def fds_of(pid):
+    """What a process holds, and where."""
+    found = {}
+    for fd in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found[re.sub(r"\d+", "N", os.readlink(fd))] = fd
+    return found
+
+
+def test_helpers_hold_nothing_of_others(server, client, box):
+    """A child of the engine that only clears away would keep alive what it was born beside."""
+    engine = server.pid("engine")
+    theirs = {"anon_inode:[eventpoll]", "user:[N]", "/run/cay/ids/N"}
+    assert fds_of(engine).keys() >= theirs
+    trash, = (fd for name, fd in fds_of(engine).items() if name.endswith("/trash"))
+    os.mkdir(f"{trash}/../much")
+    for i in range(20_000):
+        os.mknod(f"{trash}/../much/{i}")
+    os.rename(f"{trash}/../much", f"{trash}/much")
+    client.create("short")
+    client.delete("/sandbox/short")
+
+    def seen():
+        for pid in Path(f"/proc/{engine}/task/{engine}/children").read_text().split():
+            with contextlib.suppress(OSError):  # who has its name has let go of the others'
+                if proc.text(pid, "comm") == "cay-trash\n":
+                    return fds_of(pid)
+    held = until(seen, "it is at work")
+    assert not held.keys() & theirs
+    until(lambda: not os.path.exists(f"{trash}/much"), "it has ended")
