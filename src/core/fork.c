@@ -3,8 +3,8 @@
  *
  * The forks of one request are made side by side by a few threads, because the file system commits
  * concurrent snapshots together. Their rows say PENDING until all of them run; then they say
- * RUNNING one after the other, and the last one's sync is that of all. Until then a failure, or
- * reconcile after a crash, takes every one of them back. */
+ * RUNNING one after the other, and where they outlive the host the last one's sync is that of all.
+ * Until then a failure, or reconcile after a crash, takes every one of them back. */
 #include "core/image.h"
 #include "core/kept.h"
 #include "core/making.h"
@@ -153,6 +153,8 @@ static int fork_all(struct cay_core *core, const struct cay_account *owner,
                         .makings = cay_arena_alloc(a, count * sizeof *crew.makings),
                         .errors = cay_arena_alloc(a, count * sizeof *crew.errors),
                         .count = count};
+    for (size_t i = 0; i < count; i++)
+        crew.makings[i].overlaps = !specs[i].persistent; /* as any other that is created */
     make_all(&crew);
     int r = first_error(&crew, err);
     for (size_t i = 0; i < count && r == 0; i++)
