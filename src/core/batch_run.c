@@ -8,6 +8,7 @@
 #include "core/batch.h"
 #include "core/core.h"
 #include "core/ticket.h"
+#include "log/files.h"
 #include <string.h>
 #include <sys/stat.h>
 
@@ -237,7 +238,7 @@ static void finish(struct cay_batch *b)
     all->bytes -= b->bytes;
     pthread_mutex_unlock(&all->lock);
     if (!ended)
-        (void)futimens(b->fd, NULL); /* who follows is woken, and cuts his answer */
+        cay_log_touch(b->fd); /* who follows is woken, and cuts his answer */
     cay_batch_free(b);
 }
 

@@ -327,6 +327,16 @@ void cay_making_undo(struct cay_making *m)
     m->core = NULL;
 }
 
+/* Whoever makes it holds its id to the end, and takes the row back when it fails: then there is
+ * none, and who asked again is the first. */
+static int await_first(struct cay_core *core, const struct cay_account *owner, const char *id,
+                       struct cay_arena *a, struct cay_sandbox *out, struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold made = {0};
+    int r = cay_hold_wait(&core->holds, id, &made, err);
+    return r < 0 ? r : cay_store_get(core->store, owner->id, id, a, out, err);
+}
+
 int cay_making_first(struct cay_core *core, const struct cay_account *owner,
                      const struct cay_spec *spec, struct cay_hold *turn, struct cay_arena *a,
                      struct cay_sandbox *out, bool *found, struct cay_error *err)
@@ -340,6 +350,8 @@ int cay_making_first(struct cay_core *core, const struct cay_account *owner,
     int r = cay_hold_wait(&core->holds, name, turn, err);
     if (r == 0)
         r = cay_store_get(core->store, owner->id, id, a, out, err);
+    if (r == 0 && out->state == CAY_PENDING && !out->answered)
+        r = await_first(core, owner, id, a, out, err);
     if (r == CAY_ERR_NOT_FOUND)
         return 0;
     *found = r == 0;

@@ -151,12 +151,11 @@ static void free_tracked(struct cay_tracked *t)
     free(t);
 }
 
-/* Whoever waits for the version follows the log: see settle.c. */
+/* Whoever waits for the version follows the log. */
 static void wake_followers(const struct cay_tracked *t)
 {
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
     if (t->log_fd >= 0)
-        (void)futimens(t->log_fd, times); /* at worst they wait for their client's patience */
+        cay_log_touch(t->log_fd);
 }
 
 /* Under the lock. */

@@ -25,14 +25,6 @@ struct cay_settler_job {
     bool settled;
 };
 
-/* Followers wait by inotify for IN_MODIFY, which a new mtime alone brings as well: so they wake
- * without a byte being added to the sandbox's own testimony. */
-static void touch(int log_fd)
-{
-    struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-    (void)futimens(log_fd, times); /* at worst they wait for their client's patience */
-}
-
 static void write_fact(struct cay_core *core, const struct cay_execution *ex, const char *reason,
                        int64_t time_ms)
 {
@@ -213,7 +205,7 @@ static void settle_one(struct cay_core *core, const char *sandbox_id, const char
     int r = summarize(core, sandbox_id, exec_id, fd, known_of, &a, &ex, &ignored);
     no_longer_waiting(&core->settler, exec_id); /* or who is woken would wait on */
     if (r == 0)
-        touch(fd);
+        cay_log_touch(fd);
 }
 
 static void settle_all(struct cay_core *core, const char *sandbox_id, int64_t ended_ms)

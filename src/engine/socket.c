@@ -49,7 +49,10 @@ static int add_catcher(struct cay_sockets *out, int type)
     struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(CAY_NET_PORT)};
     int on = 1, off = 0;
     int fd = add(out, AF_INET6, type);
-    if (fd < 0 || setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &off, sizeof off) < 0 ||
+    /* What is urgent is a byte like the others, from the first connection on: else what is said
+     * could be hidden behind such a byte. */
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on) < 0 ||
+        setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &off, sizeof off) < 0 ||
         setsockopt(fd, SOL_IPV6, IPV6_TRANSPARENT, &on, sizeof on) < 0 ||
         setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof on) < 0 ||
         setsockopt(fd, SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof on) < 0 ||

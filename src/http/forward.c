@@ -97,9 +97,11 @@ static bool is_own_origin(const struct cay_forward *f, const struct cay_req *req
 static void add_header(const struct cay_forward *f, const struct cay_req *req,
                        const struct cay_pair *h, struct cay_buf *out)
 {
+    /* The body goes on as it came: without its length it would be taken for the next request. */
+    bool frames = strcmp(h->key, "content-length") == 0;
     if (is_one_of(h->key, of_connection, CAY_COUNT(of_connection)) ||
         is_one_of(h->key, not_in, CAY_COUNT(not_in)) ||
-        cay_parse_has_token(cay_req_header(req, "connection"), h->key))
+        (!frames && cay_parse_has_token(cay_req_header(req, "connection"), h->key)))
         return;
     if (strcmp(h->key, "cookie") == 0) {
         add_cookies(f, h->value, out);

@@ -19,6 +19,8 @@ static const struct {
      &by_host},
     {"what Connection names", "Connection: x-a, close\r\nX-A: 1\r\nX-B: 2\r\n", "x-b: 2\r\n",
      &by_host},
+    {"but not how long the body is", "Connection: content-length\r\nContent-Length: 3\r\n",
+     "content-length: 3\r\n", &by_host},
     {"of this connection only", "TE: trailers\r\nKeep-Alive: 1\r\nProxy-Authorization: x\r\n", "",
      &by_host},
     {"our cookie alone", "Cookie: cay-preview=1\r\n", "", &by_host},

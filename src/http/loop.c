@@ -105,8 +105,8 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
     }
     if (follows) {
         c->unread |= events & EPOLLIN;
-        if (cay_conn_pending(c) > 0 && cay_conn_flush(s, c))
-            cay_pump(s, c);
+        if (cay_conn_pending(c) > 0 && cay_conn_flush(s, c) && c->stream)
+            cay_pump(s, c); /* in front of a verdict it was a 100 that had found no room */
         return;
     }
     if (events & EPOLLRDHUP || c->phase == CAY_PHASE_GREET)

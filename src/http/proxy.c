@@ -323,6 +323,7 @@ static int take_body(struct cay_http_server *s, struct cay_conn *c, const char *
         used = len < r->left ? len : (size_t)r->left;
         r->left -= used;
         last = r->left == 0;
+        r->reusable = r->reusable && used == len; /* it said more than its answer */
         len = used;
     } else if (r->state == CAY_RELAY_CHUNKED) {
         s->pulled.len = 0;
@@ -421,7 +422,11 @@ static bool take_service(struct cay_http_server *s, struct cay_conn *c)
     }
     r->connected = true; /* readable stays: an end behind these bytes is told of once */
     r->moved_ms = s->now_ms;
-    return feed(s, c, s->scratch, (size_t)n);
+    if (!feed(s, c, s->scratch, (size_t)n))
+        return false;
+    if (r->state == CAY_RELAY_DONE && n == CAY_HTTP_SCRATCH)
+        r->reusable = false; /* there may be more, of which nothing would tell */
+    return true;
 }
 
 /* ---- both ---- */

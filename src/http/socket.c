@@ -245,8 +245,9 @@ void cay_socket_back(struct cay_http_server *s, struct cay_conn *c)
     } else {
         if (t->next == CAY_SOCKET_END_INPUT)
             shut_sink(s, c, true);
-        say(s, c, &t->reply);
-        cay_buf_done(&t->reply);
+        CAY_AUTO_BUF struct cay_buf reply = t->reply;
+        t->reply = (struct cay_buf){0};
+        say(s, c, &reply); /* who is gone is freed with all that is t's */
     }
     if (is_open(c))
         cay_socket(s, c);

@@ -291,6 +291,8 @@ static int read_index(struct cay_archive *ar, const char *path, const char *dige
     int r = read_text(ar, path, digest, &text, &len, err);
     if (r == 0)
         r = cay_manifest_parse(ar->arena, text, len, NULL, &m, err);
+    if (r == 0 && !m.is_index && !from)
+        r = bad(err, "no OCI layout", "its index.json is no index");
     if (r == 0 && !m.is_index)
         return read_manifest(ar, &m, from, out, err);
     if (r == 0 && depth == MAX_NESTED)

@@ -213,6 +213,13 @@ static void give_up(struct cay_init *in, struct cay_job *job)
     cay_reap_free(job);
 }
 
+/* Who asked waited no longer, and has said that it did not begin. */
+static bool is_given_up(const struct cay_job *job)
+{
+    struct stat st;
+    return fstat(job->log_fd, &st) == 0 && st.st_nlink == 0;
+}
+
 void cay_job_status(struct cay_init *in, struct cay_job *job)
 {
     struct cay_start_status s = {0};
@@ -230,7 +237,7 @@ void cay_job_status(struct cay_init *in, struct cay_job *job)
     cay_init_unwatch(in, &job->status_fd);
     job->start_by_ms = CAY_INIT_NEVER;
     job->state = CAY_JOB_RUNNING;
-    if (s.result != CAY_INIT_OK)
+    if (s.result != CAY_INIT_OK || is_given_up(job))
         give_up(in, job);
     cay_conn_answer(in, conn, use, reply);
 }

@@ -22,6 +22,8 @@ int cay_log_fact_write(int logs_fd, const char *sandbox_id, const char *exec_id,
                        const struct cay_log_fact *fact, struct cay_error *err);
 bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
                        struct cay_log_fact *out);
+/* Wakes whoever follows a file without a byte being added to what it says. */
+void cay_log_touch(int fd);
 /* Ids of a sandbox's executions, newest first. A sandbox without any is an empty list. */
 int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struct cay_strs *out,
                  struct cay_error *err);

@@ -40,6 +40,8 @@ static bool take_vector(struct view *v, size_t length_bytes, struct view *out)
 /* TLS */
 
 #define TLS_CLIENT_HELLO 1
+#define TLS_FIRST_TYPE 20 /* of a record, and the last */
+#define TLS_LAST_TYPE 24
 #define TLS_SERVER_NAME 0
 
 static enum cay_claim_result read_server_names(struct view v, struct cay_claim *out)
@@ -162,14 +164,25 @@ static enum cay_claim_result read_http(struct view v, bool ended, struct cay_cla
     return out->name[0] ? CAY_CLAIM_NAMED : CAY_CLAIM_NONE;
 }
 
+/* Some servers pass over an alert that only warns, and read the hello behind it. */
+static enum cay_claim_result read_other_record(struct view v)
+{
+    if (v.len < 2)
+        return CAY_CLAIM_MORE;
+    return v.at[1] == 3 ? CAY_CLAIM_BAD : CAY_CLAIM_NONE;
+}
+
 enum cay_claim_result cay_claim_read(const void *data, size_t len, bool ended,
                                      struct cay_claim *out)
 {
     struct view v = {data, len < CAY_CLAIM_MAX ? len : CAY_CLAIM_MAX};
     struct cay_claim claim = {0};
     enum cay_claim_result result = CAY_CLAIM_MORE;
+    ended = ended && len < CAY_CLAIM_MAX; /* else there is more, that is not seen here */
     if (v.len > 0 && v.at[0] == CAY_CLAIM_TLS_BYTE)
         result = read_tls(v, &claim);
+    else if (v.len > 0 && v.at[0] >= TLS_FIRST_TYPE && v.at[0] <= TLS_LAST_TYPE)
+        result = read_other_record(v);
     else if (v.len > 0)
         result = read_http(v, ended, &claim);
     if (result == CAY_CLAIM_MORE && v.len == CAY_CLAIM_MAX)

@@ -50,6 +50,9 @@ static const struct {
     {"capitals without end", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", CAY_CLAIM_MORE, NULL},
     {"capitals, and then none", "AMQP\1\1\0\n", CAY_CLAIM_NONE, NULL},
     {"bytes", "\x80\x01", CAY_CLAIM_NONE, NULL},
+    {"a warning before the hello", "\x15\x03\x01", CAY_CLAIM_BAD, NULL},
+    {"what may become one", "\x15", CAY_CLAIM_MORE, NULL},
+    {"what did not", "\x15\x04", CAY_CLAIM_NONE, NULL},
 };
 
 /* The verdict on the whole, and that no part of it has another. */
@@ -86,6 +89,11 @@ TEST(claim_is_looked_for_only_so_far)
     CHECK_EQ("before", cay_claim_read(b.data, b.len, false, &claim), CAY_CLAIM_MORE);
     cay_buf_adds(&b, "xxx\r\nHost: a.example\r\n\r\n");
     CHECK_EQ("behind", cay_claim_read(b.data, b.len, false, &claim), CAY_CLAIM_BAD);
+    b.len = 0;
+    while (b.len < CAY_CLAIM_MAX - 4)
+        cay_buf_adds(&b, "\r\n");
+    cay_buf_adds(&b, "GET "); /* and more, that its end came behind */
+    CHECK_EQ("all of it blank", cay_claim_read(b.data, b.len, true, &claim), CAY_CLAIM_BAD);
 }
 
 /* A ClientHello by parts. */

@@ -87,11 +87,12 @@ static bool pass_all(struct cay_connection *c)
     return pass(c, 0);
 }
 
+/* Who begins to say what he wants must get on with it; a body takes its time. */
 static bool wait_for_more(struct cay_connection *c)
 {
     if (c->pair.sent.last)
         return pass_all(c); /* half of something that is no request, and no more */
-    if (!c->timer.next)
+    if (!c->timer.next && (c->stage == CAY_STAGE_FIRST || c->stage == CAY_STAGE_HEAD))
         cay_deadline_set(&c->way->egress->claiming, &c->timer);
     return true;
 }

@@ -133,14 +133,11 @@ static void use_policy(struct cay_way *w, struct order *o)
     o->arena = (struct cay_arena){0};
 }
 
-/* Every connection that it takes has these from it: what comes in small pieces goes on so, and what
- * is urgent is a byte like the others. */
+/* Every connection that it takes has this from it: what comes in small pieces goes on so. */
 static void set_listener(int fd)
 {
     int on = 1;
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* slower without */
-    if (setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on) < 0)
-        abort(); /* else it could hide behind such a byte what it says */
 }
 
 static void do_attach(void *arg)

@@ -308,11 +308,14 @@ def test_a_name_stands_for_a_whole_image_or_for_what_it_was(root, engine, store,
     before = engine.images()
     with tarfile.open(path) as archive:
         layers = [m.name for m in archive if m.isfile() and 9000 < m.size < 20000]
+        index = json.load(archive.extractfile("index.json"))
+        manifest = archive.extractfile("blobs/" + index["manifests"][0]["digest"].replace(":", "/")).read()
     cases = {
         "a layer is missing": lambda m, d: None if m.name == layers[-1] else d,
         "a layer is changed": lambda m, d: d[:600] + b"X" + d[601:] if m.name == layers[-1] else d,
         "no manifest.json and no index": lambda m, d: None if m.name.endswith(".json") else d,
         "a manifest of numbers": lambda m, d: b"[1]" if m.name == "manifest.json" else d,
+        "a manifest in the index's place": lambda m, d: None if m.name == "manifest.json" else manifest if m.name == "index.json" else d,
     }
     for what, change in cases.items():
         job = load(root, broken(path, tmp_path / "broken.tar", change), name="half:1")

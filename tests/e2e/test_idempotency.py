@@ -60,6 +60,30 @@ def test_many_at_once_make_one(server, client):
     assert client.get("/sandbox").json()["total"] == 1
 
 
+SLOWLY = {"name": "slow", "startCommand": "sleep 2; echo up; exec sleep 1000",
+          "readyWhen": {"logLine": "up", "timeoutMs": 20_000}}
+
+
+def test_one_that_is_being_made_is_waited_for(server, client):
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(post, server.client(), "/sandbox", "k1", SLOWLY)
+        until(lambda: client.get("/sandbox/slow").status == 200, "it is being made")
+        again = pool.submit(post, server.client(), "/sandbox", "k1", SLOWLY)
+        first, again = first.result(), again.result()
+    assert (first.status, again.status) == (201, 201)
+    assert first.json()["id"] == again.json()["id"] and {a.json()["status"] for a in (first, again)} == {"RUNNING"}
+
+
+def test_one_that_is_not_made_is_nobodys(server, client):
+    never = {**SLOWLY, "name": "never", "readyWhen": {"logLine": "never", "timeoutMs": 1500}}
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(post, server.client(), "/sandbox", "k1", never)
+        until(lambda: client.get("/sandbox/never").status == 200, "it is being made")
+        answers = [first.result(), post(server.client(), "/sandbox", "k1", never)]
+    assert all(a.status >= 400 and "1500 ms" in a.error["message"] for a in answers), answers
+    assert client.get("/sandbox").json()["total"] == 0
+
+
 def test_without_waiting(client):
     first = post(client, "/sandbox", "k1", {"name": "one"}, {"wait": "false"})
     again = post(client, "/sandbox", "k1", {"name": "one"}, {"wait": "false"})
