@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, struct cay_error *err)
@@ -69,8 +70,11 @@ static int replace(int dirfd, const char *name, const void *data, size_t len, mo
                    bool durable, struct cay_error *err)
 {
     char beside[PATH_MAX], suffix[9];
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
     cay_id_hex(suffix, 8);
-    if ((size_t)snprintf(beside, sizeof beside, "%s.%s.tmp", name, suffix) >= sizeof beside)
+    /* Hidden: should we die, nobody who lists the directory takes it for one of those in there. */
+    if ((size_t)snprintf(beside, sizeof beside, "%.*s.%s.%s.tmp", (int)(last - name), name, last,
+                         suffix) >= sizeof beside)
         return cay_fail(err, CAY_ERR_INTERNAL, "the path %s is too long", name);
 
     CAY_AUTO_FD int fd = openat(dirfd, beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -5,22 +5,35 @@
 #include "engine/dispatcher.h"
 #include "engine/trees.h"
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-/* The pidfd is opened before the start time is compared: then both speak of one process. */
-static bool take_over(struct cay_dispatcher *d, struct cay_box *box)
+/* 0: it is dead. The pidfd is opened before the start time is compared: then both speak of one
+ * process. */
+static int take_over(struct cay_dispatcher *d, struct cay_box *box, struct cay_error *err)
 {
     struct cay_box_record *r = &box->record;
     if (strcmp(r->boot_id, d->engine.boot_id) != 0 || r->pid <= 0)
-        return false;
+        return 0;
     CAY_AUTO_FD int fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
-    if (fd < 0 || cay_process_start(r->pid) != r->start_ticks)
-        return false;
+    uint64_t start = fd < 0 ? 0 : cay_process_start(r->pid);
+    if (start == 0 && errno != ESRCH && errno != ENOENT)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot look at process %d", r->pid);
+    if (start != r->start_ticks)
+        return 0;
     box->source.fd = cay_take_fd(&fd);
     cay_dispatcher_watch(d, &box->source, EPOLLIN);
-    return true;
+    return 1;
+}
+
+/* What cannot be looked at is not gone. */
+static void leave_alone(struct cay_dispatcher *d, struct cay_box *box, const char *id,
+                        const struct cay_error *err)
+{
+    cay_log_error(err, "%s is left alone", id);
+    cay_boxes_drop(d, box);
 }
 
 static void adopt(struct cay_dispatcher *d, const char *id)
@@ -30,8 +43,7 @@ static void adopt(struct cay_dispatcher *d, const char *id)
     int r = cay_box_load(d->engine.records_fd, id, &box->record, &err);
 
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
-        cay_log_error(&err, "%s is left alone", id); /* what cannot be read is not gone */
-        cay_boxes_drop(d, box);
+        leave_alone(d, box, id, &err);
         return;
     }
     if (r < 0) {
@@ -45,7 +57,9 @@ static void adopt(struct cay_dispatcher *d, const char *id)
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
     else if (!box->record.running)
         cay_jobs_add(d, box, CAY_JOB_CLEAN); /* a cgroup may be left of a crash */
-    else if (!take_over(d, box))
+    else if ((r = take_over(d, box, &err)) < 0)
+        leave_alone(d, box, id, &err);
+    else if (r == 0)
         cay_boxes_died(d, box, false, 0);
     else if (intent == CAY_INTENT_DESTROY)
         cay_boxes_wish(d, CAY_ENGINE_DESTROY, id, NULL);

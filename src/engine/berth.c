@@ -239,7 +239,7 @@ int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err)
     if (n < 0 && errno == EAGAIN)
         return cay_fail(err, CAY_ERR_UNAVAILABLE, "no berth is ready");
     if (n != sizeof m)
-        return cay_fail(err, CAY_ERR_PROVIDER, "the filler of berths is gone");
+        return cay_fail(err, CAY_ERR_INTERNAL, "the filler of berths is gone");
     if (fd_count == 0) {
         *err = m.err;
         err->name = NULL; /* a pointer of another process */

@@ -314,8 +314,12 @@ void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char 
 
 /* ---- a job is done ---- */
 
+/* One that lives may have the number of another, that died before: hulls that nobody wanted. */
 static bool died_early(struct cay_dispatcher *d, pid_t pid, int *status_out)
 {
+    pid_t ended = waitpid(pid, status_out, WNOHANG);
+    if (ended >= 0)
+        return ended == pid;
     for (size_t i = 0; i < CAY_COUNT(d->early); i++)
         if (d->early[i].pid == pid) {
             *status_out = d->early[i].status;

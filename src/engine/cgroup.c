@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysinfo.h>
@@ -400,11 +402,29 @@ void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id, bool frozen
     (void)set_cpu(c, id, DYING_CPU_MILLI, &err);
 }
 
+/* Where one write cannot do it. Whoever is born meanwhile is met the next time. */
+static void kill_each(const struct cay_cgroups *c, const char *id)
+{
+    char path[64], line[32];
+    snprintf(path, sizeof path, "%.32s/cgroup.procs", id);
+    int fd = c->tree_count ? openat(c->trees[0].parent_fd, path, O_RDONLY | O_CLOEXEC) : -1;
+    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+    while (in && fgets(line, sizeof line, in)) {
+        pid_t pid = (pid_t)strtol(line, NULL, 10);
+        if (pid > 0)
+            (void)kill(pid, SIGKILL);
+    }
+    if (in)
+        fclose(in);
+}
+
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)
 {
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_UNIFIED, id, &v2);
-    if (fd >= 0)
+    if (fd < 0)
+        kill_each(c, id);
+    else
         (void)cay_small_write(fd, "cgroup.kill", "1"); /* pid 1's own death does the same, later */
 }
 

@@ -250,18 +250,22 @@ void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int 
         cay_dispatcher_answer(d, p, NULL, &has, 1, -1);
         return;
     }
-    struct cay_image_job *job = add(d, p->request.op, p, fds, count);
+    const bool snapshot = p->request.op == CAY_ENGINE_IMAGE_EXPORT && *p->request.id;
+    struct cay_box *box = snapshot ? cay_boxes_find(d, p->request.id) : NULL;
+    const bool goes = box && (box->job || box->current); /* nothing else is asked of one */
+    struct cay_image_job *job = goes ? NULL : add(d, p->request.op, p, fds, count);
     if (!job) {
         for (int i = 0; i < count; i++)
             close(fds[i]);
-        cay_fail(&err, CAY_ERR_UNAVAILABLE, "too many requests about images wait already");
+        if (goes)
+            cay_fail_as(&err, CAY_ERR_NOT_FOUND, "SNAPSHOT_NOT_FOUND", "snapshot not found");
+        else
+            cay_fail(&err, CAY_ERR_UNAVAILABLE, "too many requests about images wait already");
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
         return;
     }
-    if (p->request.op == CAY_ENGINE_IMAGE_EXPORT && *p->request.id) {
-        job->holds = cay_boxes_find(d, p->request.id);
-        if (!job->holds)
-            job->holds = cay_boxes_add(d, p->request.id);
+    if (snapshot) {
+        job->holds = box ? box : cay_boxes_add(d, p->request.id);
         job->holds->held++;
     }
     cay_images_pump(d);

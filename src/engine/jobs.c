@@ -275,7 +275,7 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         d->berths_asked--;
     if (r < 0) {
         cay_log_error(&err, "no berth");
-        if (err.code == CAY_ERR_PROVIDER && d->berths_asked == 0)
+        if (r == CAY_ERR_INTERNAL) /* SIGCHLD brings the rest */
             cay_dispatcher_unwatch(d, &d->filler);
         fail_waiting(d, &err);
         return;

@@ -16,8 +16,10 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define ID_SIZE 65
+#define HALF_S 3600
 #define NOT_HERE "data" /* beside a server's uses */
 
 struct needed {
@@ -104,6 +106,8 @@ static int need_others(const struct cay_engine *e, struct needed *n, struct cay_
 {
     int r = 0;
     DIR *dir = open_list(e->images_fd, "uses");
+    if (!dir && errno != ENOENT)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot read who else uses the images");
     for (struct dirent *entry; r == 0 && dir && (entry = readdir(dir));) {
         char path[288];
         if (entry->d_name[0] == '.' || strcmp(entry->d_name, e->instance) == 0)
@@ -118,25 +122,64 @@ static int need_others(const struct cay_engine *e, struct needed *n, struct cay_
 
 /* ---- our own uses ---- */
 
+struct uses {
+    const struct cay_engine *engine;
+    struct cay_buf keys; /* with their NULs */
+};
+
 static void write_use(void *arg, const struct cay_image *image, const char *text)
 {
+    struct uses *u = arg;
+    char key[CAY_SHELF_KEY_SIZE];
     struct cay_error ignored; /* written again at the next create */
-    (void)cay_shelf_use(arg, image, text, &ignored);
+    (void)cay_shelf_use(u->engine, image, text, &ignored);
+    cay_shelf_key(image, key);
+    cay_buf_add(&u->keys, key, strlen(key) + 1);
 }
 
+static bool is_key(const struct cay_buf *keys, const char *name)
+{
+    const char *end = keys->data + keys->len;
+    for (const char *at = keys->data; at < end; at += strlen(at) + 1)
+        if (strcmp(at, name) == 0)
+            return true;
+    return false;
+}
+
+/* First what there is, then away with what there is not: at no moment another server, should we
+ * die, finds less than we use. Where not all can be read, none goes: one too many keeps a layer. */
 static void renew_uses(const struct cay_engine *e)
 {
     char path[64];
-    struct cay_error ignored; /* what can be read is written down */
+    struct cay_error ignored;
+    struct uses u = {.engine = e};
     snprintf(path, sizeof path, "uses/%s", e->instance);
-    DIR *dir = open_list(e->images_fd, path);
+    bool all = cay_shelf_each_use(e, write_use, &u, &ignored) == 0;
+    DIR *dir = all ? open_list(e->images_fd, path) : NULL;
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (entry->d_name[0] != '.')
-            (void)unlinkat(dirfd(dir), entry->d_name,
-                           0); /* a use too many keeps a layer, no more */
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, NOT_HERE) != 0 &&
+            !is_key(&u.keys, entry->d_name))
+            (void)unlinkat(dirfd(dir), entry->d_name, 0); /* the next time, then */
     if (dir)
         closedir(dir);
-    (void)cay_shelf_each_use(e, write_use, (void *)e, &ignored);
+    cay_buf_done(&u.keys);
+}
+
+/* What somebody was about to put into place when he died; nobody is at it for so long. */
+static void sweep_halves(int images_fd, const char *path)
+{
+    DIR *dir = open_list(images_fd, path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct stat st;
+        if (entry->d_name[0] != '.' || !entry->d_name[1] || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            st.st_mtime > time(NULL) - HALF_S)
+            continue;
+        if (unlinkat(dirfd(dir), entry->d_name, 0) < 0)
+            cay_trash_remove(dirfd(dir), entry->d_name);
+    }
+    if (dir)
+        closedir(dir);
 }
 
 void cay_shelf_sweep(const struct cay_engine *e)
@@ -145,8 +188,10 @@ void cay_shelf_sweep(const struct cay_engine *e)
     CAY_AUTO_FD int lock = -1;
     cay_layer_sweep(e->images_fd);
     cay_build_sweep(e->images_fd);
+    sweep_halves(e->images_fd, "refs");
+    sweep_halves(e->images_fd, "fits");
     if (cay_shelf_lock(e->images_fd, false, &lock, &ignored) == 0)
-        (void)cay_shelf_each_use(e, write_use, (void *)e, &ignored);
+        renew_uses(e);
 }
 
 /* ---- removing ---- */

@@ -12,8 +12,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define KEY_SIZE 64 /* of the name of a use */
-
 bool cay_shelf_is_digest(const char *hex)
 {
     return strlen(hex) == 64 && strspn(hex, "0123456789abcdef") == 64;
@@ -81,18 +79,19 @@ int cay_shelf_lock(int images_fd, bool alone, int *fd_out, struct cay_error *err
 
 /* The same for the same layers, however the image is called: the fitting layer's name up to its
  * version. */
-static void use_key(const struct cay_image *image, char out[KEY_SIZE])
+void cay_shelf_key(const struct cay_image *image, char out[CAY_SHELF_KEY_SIZE])
 {
     const char *dash = strchr(image->fit, '-');
     const char *end = dash ? strchr(dash + 1, '-') : NULL;
-    snprintf(out, KEY_SIZE, "%.*s", end ? (int)(end - image->fit) : KEY_SIZE - 1, image->fit);
+    snprintf(out, CAY_SHELF_KEY_SIZE, "%.*s",
+             end ? (int)(end - image->fit) : CAY_SHELF_KEY_SIZE - 1, image->fit);
 }
 
 int cay_shelf_use(const struct cay_engine *e, const struct cay_image *image, const char *text,
                   struct cay_error *err)
 {
-    char key[KEY_SIZE], path[128];
-    use_key(image, key);
+    char key[CAY_SHELF_KEY_SIZE], path[128];
+    cay_shelf_key(image, key);
     snprintf(path, sizeof path, "uses/%s/%s", e->instance, key);
     if (faccessat(e->images_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -248,18 +247,18 @@ int cay_shelf_remove(int images_fd, const char *name, struct cay_error *err)
 
 static void note_key(void *keys, const struct cay_image *image, const char *text)
 {
-    char key[KEY_SIZE] = "";
+    char key[CAY_SHELF_KEY_SIZE] = "";
     (void)text;
-    use_key(image, key);
+    cay_shelf_key(image, key);
     cay_buf_add(keys, key, sizeof key);
 }
 
 static uint32_t count_uses(const struct cay_buf *keys, const struct cay_image *image)
 {
-    char key[KEY_SIZE];
+    char key[CAY_SHELF_KEY_SIZE];
     uint32_t count = 0;
-    use_key(image, key);
-    for (size_t at = 0; at < keys->len; at += KEY_SIZE)
+    cay_shelf_key(image, key);
+    for (size_t at = 0; at < keys->len; at += CAY_SHELF_KEY_SIZE)
         count += strcmp(keys->data + at, key) == 0;
     return count;
 }

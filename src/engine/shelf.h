@@ -53,6 +53,9 @@ int cay_shelf_prune(const struct cay_engine *e, struct cay_engine_pruned *out,
 /* After a start: what was being unpacked when an engine died is removed, and the uses of this
  * server are written down again. */
 void cay_shelf_sweep(const struct cay_engine *e);
+/* The name of an image's use. */
+#define CAY_SHELF_KEY_SIZE 64
+void cay_shelf_key(const struct cay_image *image, char out[CAY_SHELF_KEY_SIZE]);
 /* Calls for the text of each image that a sandbox or snapshot of this server was made from. Fails
  * when one cannot be read. */
 int cay_shelf_each_use(const struct cay_engine *e,

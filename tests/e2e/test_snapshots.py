@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks, snapshots and volumes as the API promises them."""
+import http.client
 import re
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -292,3 +294,24 @@ def test_get_wakes_nobody_else(client):
     assert client.get("/sandbox/still", resume="true").json()["status"] == "PAUSED"
     client.post("/sandbox/still/stop", {"graceMs": 0})
     assert client.get("/sandbox/still", resume="false").json()["status"] == "STOPPED"
+
+
+def exported(client, ident):
+    try:
+        return client.get(f"/images/export?ref={ident}").status
+    except (http.client.HTTPException, ConnectionError):
+        return "cut"
+
+
+@pytest.mark.native("Docker makes no archives of snapshots")
+def test_one_that_goes_while_it_is_exported(server, client, box):
+    """Either is first, and the engine lives on."""
+    engine = server.pid("engine")
+    with ThreadPoolExecutor(4) as pool:
+        for i in range(30):
+            ident = client.post("/sandbox/box/snapshot", {}).json()["id"]
+            asked = [pool.submit(exported, server.client(), ident) for _ in range(3)]
+            gone = client.delete(f"/snapshots/{ident}")
+            assert gone.status == 200, gone
+            assert {a.result() for a in asked} <= {200, 404, "cut"}
+    assert server.pid("engine") == engine

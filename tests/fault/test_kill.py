@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of each part with sandboxes and commands running: all of it is there afterwards, and true."""
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -225,6 +226,22 @@ def test_spawners_and_berths_die(fresh):
         made = until(lambda: (a := client.post("/sandbox", {})).status == 201 and a.json(), "a create succeeds", 10)
         assert client.sh(made["id"], "echo hi") == "hi\n"
     assert server.pid("engine") == engine
+
+
+def test_berths_that_cannot_be_made_are_asked_for_again(fresh):
+    """A host that has no descriptors for a while."""
+    server = fresh().start()
+    client = server.client()
+    engine = server.pid("engine")
+    until(lambda: client.post("/sandbox", {}).status == 201, "berths are ready")
+    filler, = children(engine, "cay-berths")
+    soft, hard = resource.prlimit(filler, resource.RLIMIT_NOFILE)
+    resource.prlimit(filler, resource.RLIMIT_NOFILE, (3, hard))
+    until(lambda: client.post("/sandbox", {}).status != 201, "none is left", 60)
+    resource.prlimit(filler, resource.RLIMIT_NOFILE, (soft, hard))
+    for _ in range(30):  # more than are kept
+        until(lambda: client.post("/sandbox", {}).status == 201, "they are made again", 10)
+    assert server.pid("engine") == engine and children(engine, "cay-berths") == [filler]
 
 
 def test_hulls_die(fresh):
