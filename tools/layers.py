@@ -24,7 +24,7 @@ BELOW = {
     "history": ["model", "base"],
     "file": ["model", "base"],
     "image": ["file/tar.h", "net", "model", "base"],
-    "provider": [*MESSAGES, "file/tar.h", "http/client.h", "image/blob.h", "image/fit.h", "image/text.h", "log", "model", "base"],
+    "provider": [*MESSAGES, "file/tar.h", "http/client.h", "image/blob.h", "image/fit.h", "image/ref.h", "image/text.h", "log", "model", "base"],
     "core": ["store", "provider", "image", "net", "history/history.h", "file/proto.h", "log", "model", "base"],
     "api": ["http", "core", "log", "model", "base"],
     "init": ["file/proto.h", "log", "model", "base"],

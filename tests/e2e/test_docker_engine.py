@@ -294,6 +294,31 @@ def test_images(dockerd, serve, registry, tmp_path):
     assert os.listdir(f"{server.data}/staged") == []
 
 
+def test_an_id_is_no_name(dockerd, serve):
+    """The Engine takes the beginning of an id for a name, and snapshots are images with ids too."""
+    server = serve("--docker-host", dockerd.host, "--pull", "never")
+    client = server.client()
+    client.create("box", **SMALL)
+    snapshot = client.snapshot("box")["id"]
+    there = docker.call(dockerd.host, "GET", "/images/json")[1]
+    tag = next(t for i in there for t in i["RepoTags"] or [] if t.endswith(f":{snapshot}"))
+    fit = next(t for i in there for t in i["RepoTags"] or [] if t.startswith("cay-fit:"))
+    ids = [docker.call(dockerd.host, "GET", f"/images/{name}/json")[1]["Id"] for name in (tag, "busybox:latest")]
+    before = tags(dockerd)
+    for name in [tag, f"library/{tag}", f"docker.io/library/{tag}", fit, f"index.docker.io/library/{fit}"] + \
+            [form for i in ids for form in (i, i[7:], i[7:19], i[7:11], i[:11])]:
+        for answer in (client.post("/sandbox", {**SMALL, "image": name}), client.get("/images", ref=name),
+                       client.get("/images/export", ref=name), client.request("DELETE", "/images", query={"ref": name})):
+            assert answer.status == 404 and answer.error["code"] == "IMAGE_NOT_FOUND", (name, answer)
+        assert tags(dockerd) == before
+    # Nor does anybody get a snapshot's name for an image of theirs.
+    archive = client.get("/images/export", ref="busybox").body
+    stolen = finished(client, client.request("POST", "/images/load", archive, query={"name": tag},
+                                                       headers={"Content-Type": "application/x-tar"}))
+    assert stolen["status"] == "failed" and stolen["error"]["code"] == "INVALID_IMAGE_NAME", stolen
+    assert docker.call(dockerd.host, "GET", f"/images/{tag}/json")[1]["Id"] == ids[0]
+
+
 def test_a_create_pulls(dockerd, serve, registry, tmp_path):
     name = registry.push(layout_of(tmp_path / "one"), "team/pulled:1")
     client = serve("--docker-host", dockerd.host, "--registry-insecure", registry.host).client()

@@ -103,13 +103,34 @@ int cay_docker_fit_name(struct cay_docker *d, struct cay_arena *a, const char *n
 /* That layer is there. */
 int cay_docker_fit(struct cay_docker *d, struct cay_arena *a, const char *name,
                    struct cay_error *err);
-/* By name, as the Engine tells of it. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
+/* By a caller's name, as the Engine tells of it, unless it is an id or one of what we make of
+ * images. CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND". */
+int cay_docker_find_image(struct cay_docker *d, struct cay_arena *a, const char *name,
+                          const struct cay_json **out, struct cay_error *err);
+/* The same by an id, or by a name that is ours: never by a caller's. */
 int cay_docker_inspect_image(struct cay_docker *d, struct cay_arena *a, const char *name,
                              const struct cay_json **out, struct cay_error *err);
 int cay_docker_build(struct cay_provider *p, const struct cay_recipe *what,
                      const struct cay_build_watch *watch, struct cay_error *err);
 /* From the programs that containers get; once, at open. */
 int cay_docker_mark_tools(struct cay_docker *d, struct cay_error *err);
+
+/* names.c: what images are called. A tag without what Podman says in front of it: */
+const char *cay_docker_short(const char *tag);
+/* A name as the Engine takes it: digests are no tags there. And back. */
+const char *cay_docker_image_name(struct cay_arena *a, const char *name);
+const char *cay_docker_our_name(struct cay_arena *a, const char *tag);
+/* "repo:tag" */
+void cay_docker_split_name(struct cay_arena *a, const char *name, const char **repo,
+                           const char **tag);
+/* What we make of images is none of them, however its name is written; nor is what has none. */
+bool cay_docker_is_inner(struct cay_arena *a, const char *name);
+/* CAY_ERR_INVALID, "INVALID_IMAGE_NAME": nobody else calls an image so. */
+int cay_docker_refuse_inner(struct cay_arena *a, const char *name, struct cay_error *err);
+/* The one of an image's names that a caller's stands for, as the Engine tells it; NULL: it is not
+ * called that. */
+const char *cay_docker_called(struct cay_arena *a, const struct cay_json *image, const char *name);
+int cay_docker_no_image(const char *name, struct cay_error *err); /* IMAGE_NOT_FOUND */
 
 /* images.c: what the API has of images. layers.c: how they come in. */
 int cay_docker_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
@@ -124,12 +145,6 @@ int cay_docker_drop_fits(struct cay_docker *d, struct cay_arena *a, const char *
                          struct cay_pruned *out, struct cay_error *err);
 /* As our store would have it; "" where it cannot be said so. */
 const char *cay_docker_image_text(struct cay_arena *a, const struct cay_json *image);
-/* A tag without what Podman says in front of it. */
-const char *cay_docker_short(const char *tag);
-/* A name as the Engine takes it: digests are no tags there. */
-const char *cay_docker_image_name(struct cay_arena *a, const char *name);
-void cay_docker_split_name(struct cay_arena *a, const char *name, const char **repo,
-                           const char **tag);
 int cay_docker_stage_open(struct cay_docker *d, struct cay_error *err);
 int cay_docker_image_has(struct cay_provider *p, const char *diff_id, bool *out,
                          struct cay_error *err);

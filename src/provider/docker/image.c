@@ -371,16 +371,6 @@ static void add_settings(struct cay_arena *a, char *text, struct cay_buf *path)
         add_change(a, path, cay_arena_printf(a, "%.*s]", (int)cmd.len, cmd.data));
 }
 
-/* "repo:tag"; a colon before the last slash is a port. */
-void cay_docker_split_name(struct cay_arena *a, const char *name, const char **repo,
-                           const char **tag)
-{
-    const char *colon = strrchr(name, ':');
-    bool has_tag = colon && !strchr(colon, '/');
-    *repo = has_tag ? cay_arena_strndup(a, name, (size_t)(colon - name)) : name;
-    *tag = has_tag ? colon + 1 : "latest";
-}
-
 /* The engine's pipe. One that packed and was ended half way closes it too: a tar file's end is two
  * blocks of zeros, and without them the Engine must not take it for whole. */
 struct packed {
@@ -448,30 +438,43 @@ static int inspect(struct cay_docker *d, struct cay_arena *a, const char *name,
 int cay_docker_inspect_image(struct cay_docker *d, struct cay_arena *a, const char *name,
                              const struct cay_json **out, struct cay_error *err)
 {
-    const char *same = cay_docker_image_name(a, name);
     int r = inspect(d, a, name, out, err);
-    if (r == CAY_ERR_NOT_FOUND && strcmp(same, name) != 0)
-        r = inspect(d, a, same, out, err);
-    if (r == CAY_ERR_NOT_FOUND)
-        return cay_fail_as(err, r, "IMAGE_NOT_FOUND", "image not found: %.100s", name);
-    return r;
+    return r == CAY_ERR_NOT_FOUND ? cay_docker_no_image(name, err) : r;
+}
+
+/* The Engine takes the beginning of an id for a name too, and each image has an id: also those that
+ * are snapshots, and what nobody may have by a name. So it counts only by a name that it has. */
+int cay_docker_find_image(struct cay_docker *d, struct cay_arena *a, const char *name,
+                          const struct cay_json **out, struct cay_error *err)
+{
+    const char *const forms[] = {name, cay_docker_image_name(a, name)};
+    for (size_t i = 0; i < CAY_COUNT(forms); i++) {
+        const struct cay_json *image = NULL;
+        int r = i == 0 || strcmp(forms[i], name) != 0 ? inspect(d, a, forms[i], &image, err)
+                                                      : CAY_ERR_NOT_FOUND;
+        if (r < 0 && r != CAY_ERR_NOT_FOUND)
+            return r;
+        if (r == 0 && cay_docker_called(a, image, name)) {
+            *out = image;
+            return 0;
+        }
+    }
+    return cay_docker_no_image(name, err);
 }
 
 /* From our own store; the Engine asks no registry by itself. */
 static int supply(struct cay_docker *d, struct cay_arena *a, const char *name,
                   const struct cay_json **out, struct cay_error *err)
 {
-    int r = cay_docker_inspect_image(d, a, name, out, err);
-    if (r != CAY_ERR_NOT_FOUND)
+    int r = cay_docker_find_image(d, a, name, out, err);
+    if (r != CAY_ERR_NOT_FOUND || cay_docker_is_inner(a, name))
         return r;
     pthread_mutex_lock(&d->fitting); /* nobody loads what another is loading */
-    r = cay_docker_inspect_image(d, a, name, out, err);
+    r = cay_docker_find_image(d, a, name, out, err);
     if (r == CAY_ERR_NOT_FOUND && (r = load(d, a, name, err)) == 0)
-        r = cay_docker_inspect_image(d, a, name, out, err);
+        r = cay_docker_find_image(d, a, name, out, err);
     pthread_mutex_unlock(&d->fitting);
-    if (r == CAY_ERR_NOT_FOUND)
-        return cay_fail_as(err, r, "IMAGE_NOT_FOUND", "image not found: %s", name);
-    return r;
+    return r == CAY_ERR_NOT_FOUND ? cay_docker_no_image(name, err) : r;
 }
 
 /* In our store, and from there in the Engine, whatever had the name. */
@@ -480,7 +483,9 @@ int cay_docker_build(struct cay_provider *p, const struct cay_recipe *what,
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_docker *d = (struct cay_docker *)p;
-    int r = cay_local_build(p, what, watch, err);
+    int r = cay_docker_refuse_inner(&a, what->image, err);
+    if (r == 0)
+        r = cay_local_build(p, what, watch, err);
     if (r < 0)
         return r;
     pthread_mutex_lock(&d->fitting);

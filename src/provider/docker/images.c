@@ -10,56 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGEST_TAG "sha256-"
-
-/* ---- names ---- */
-
-const char *cay_docker_image_name(struct cay_arena *a, const char *name)
-{
-    const char *at = strstr(name, "@sha256:");
-    if (!at)
-        return name;
-    char *repo = cay_arena_strndup(a, name, (size_t)(at - name));
-    char *colon = strrchr(repo, ':');
-    if (colon && !strchr(colon, '/'))
-        *colon = 0;
-    return cay_arena_printf(a, "%s:" DIGEST_TAG "%s", repo, at + strlen("@sha256:"));
-}
-
-const char *cay_docker_short(const char *tag)
-{
-    static const char *const prefixes[] = {"docker.io/library/", "docker.io/", "localhost/"};
-    for (size_t i = 0; i < CAY_COUNT(prefixes); i++)
-        if (strncmp(tag, prefixes[i], strlen(prefixes[i])) == 0)
-            return tag + strlen(prefixes[i]);
-    return tag;
-}
-
-/* And back. */
-static const char *our_name(struct cay_arena *a, const char *tag)
-{
-    tag = cay_docker_short(tag);
-    const char *colon = strrchr(tag, ':');
-    if (!colon || strncmp(colon + 1, DIGEST_TAG, strlen(DIGEST_TAG)) != 0)
-        return tag;
-    return cay_arena_printf(a, "%.*s@sha256:%s", (int)(colon - tag), tag,
-                            colon + 1 + strlen(DIGEST_TAG));
-}
-
-/* What we make of images is none of them. */
-static bool is_inner(const char *name)
-{
-    name = cay_docker_short(name);
-    return strncmp(name, CAY_DOCKER_FITS ":", strlen(CAY_DOCKER_FITS) + 1) == 0 ||
-           strncmp(name, CAY_DOCKER_SNAPS, strlen(CAY_DOCKER_SNAPS)) == 0 ||
-           strcmp(name, "<none>:<none>") == 0;
-}
-
-static int not_found(const char *name, struct cay_error *err)
-{
-    return cay_fail_as(err, CAY_ERR_NOT_FOUND, "IMAGE_NOT_FOUND", "image not found: %.100s", name);
-}
-
 /* ---- what there is ---- */
 
 static void read_strings(struct cay_arena *a, const struct cay_json *list, struct cay_strs *out)
@@ -149,8 +99,7 @@ static int list_one(struct cay_docker *d, struct cay_arena *a, const char *name,
                     const struct cay_strs *uses, struct cay_image_list *out, struct cay_error *err)
 {
     const struct cay_json *image;
-    int r =
-        is_inner(name) ? not_found(name, err) : cay_docker_inspect_image(d, a, name, &image, err);
+    int r = cay_docker_find_image(d, a, name, &image, err);
     if (r < 0)
         return r;
     *out = (struct cay_image_list){cay_arena_alloc(a, sizeof *out->at), 1};
@@ -179,12 +128,12 @@ static int list_all(struct cay_docker *d, struct cay_arena *a, const struct cay_
         const struct cay_json *tags = cay_json_get(v, "RepoTags");
         image = NULL;
         for (const struct cay_json *t = tags ? tags->first : NULL; r == 0 && t; t = t->next) {
-            if (t->kind != CAY_JSON_STRING || is_inner(t->text))
+            if (t->kind != CAY_JSON_STRING || cay_docker_is_inner(a, t->text))
                 continue;
             if (!image)
                 r = cay_docker_inspect_image(d, a, cay_json_get_str(v, "Id", "-"), &image, err);
             if (r == 0)
-                found.at[found.count++] = entry_of(a, our_name(a, t->text), image, uses);
+                found.at[found.count++] = entry_of(a, cay_docker_our_name(a, t->text), image, uses);
         }
         if (r == CAY_ERR_NOT_FOUND)
             r = 0;
@@ -207,17 +156,20 @@ int cay_docker_image_list(struct cay_provider *p, const char *name, struct cay_a
 
 /* ---- what goes ---- */
 
-/* Sandboxes have images of their own on top of it, which hold its layers. */
+/* Sandboxes have images of their own on top of it, which hold its layers. By the name as the Engine
+ * has it, with its tag: what was asked for could mean another's id once the name is gone. */
 int cay_docker_image_remove(struct cay_provider *p, const char *name, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
-    const char *same = cay_docker_encode(&a, cay_docker_image_name(&a, name));
-    if (is_inner(name))
-        return not_found(name, err);
-    int r = cay_docker_call((struct cay_docker *)p, &a, "DELETE",
-                            cay_arena_printf(&a, "/images/%s", same), NULL, NULL, err);
+    struct cay_docker *d = (struct cay_docker *)p;
+    const struct cay_json *image;
+    int r = cay_docker_find_image(d, &a, name, &image, err);
+    if (r < 0)
+        return r;
+    const char *same = cay_docker_encode(&a, cay_docker_called(&a, image, name));
+    r = cay_docker_call(d, &a, "DELETE", cay_arena_printf(&a, "/images/%s", same), NULL, NULL, err);
     if (r == CAY_ERR_NOT_FOUND)
-        return not_found(name, err);
+        return cay_docker_no_image(name, err);
     if (r == CAY_ERR_CONFLICT)
         err->name = "IMAGE_IN_USE";
     return r;
@@ -324,7 +276,7 @@ int cay_docker_image_export(struct cay_provider *p, const char *name_or_snapshot
     if (cay_id_is_snapshot(name_or_snapshot)) /* a half of it is a volume, which no image holds */
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "Docker makes no archives of snapshots");
     const char *as = cay_docker_image_name(&a, tag ? tag : name_or_snapshot);
-    int r = cay_docker_inspect_image(d, &a, name_or_snapshot, &image, err);
+    int r = cay_docker_find_image(d, &a, name_or_snapshot, &image, err);
     if (r == 0)
         r = call_it(d, &a, image, as, &is_new, err);
     if (r == 0)

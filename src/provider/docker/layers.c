@@ -350,7 +350,9 @@ int cay_docker_image_put(struct cay_provider *p, const char *name, const char *t
     struct cay_image_about about;
     const struct cay_json *image;
     const char *repo, *tag;
-    int r = cay_docker_inspect_image(d, &a, name, &image, err);
+    int r = cay_docker_refuse_inner(&a, name, err);
+    if (r == 0)
+        r = cay_docker_find_image(d, &a, name, &image, err);
     if (r == 0 && strcmp(cay_docker_image_text(&a, image), text) == 0)
         return 0;
     if (r == 0 || r == CAY_ERR_NOT_FOUND)
