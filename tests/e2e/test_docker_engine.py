@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the Docker Engine is reached, what health says when it is not, and its images by the API."""
+import io
+import json
 import os
 import shutil
 import socket
 import ssl
 import subprocess
+import tarfile
 
 import pytest
 
@@ -317,6 +320,35 @@ def test_an_id_is_no_name(dockerd, serve):
                                                        headers={"Content-Type": "application/x-tar"}))
     assert stolen["status"] == "failed" and stolen["error"]["code"] == "INVALID_IMAGE_NAME", stolen
     assert docker.call(dockerd.host, "GET", f"/images/{tag}/json")[1]["Id"] == ids[0]
+
+
+def names_in(archive):
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        assert "repositories" not in tar.getnames()
+        return [image["RepoTags"] for image in json.load(tar.extractfile("manifest.json"))]
+
+
+def test_what_an_archive_is_called_the_engine_never_hears(dockerd, serve, between):
+    """There a name means one image to everybody. So it can be a new name, that of another image, and the image's own."""
+    server = serve("--docker-host", between.host)
+    client = server.client()
+    client.create("box", **SMALL)
+    docker.call(dockerd.host, "POST", "/images/busybox:latest/tag?repo=somebody/else&tag=1")
+    before, between.seen = tags(dockerd), []
+    for tag, name in ((None, "busybox:latest"), ("mine/exported:3", "mine/exported:3"), ("node:20-bookworm", "node:20-bookworm"),
+                      ("somebody/else:1", "somebody/else:1"), ("cay-fit", "cay-fit:latest")):
+        answer = client.get("/images/export", ref="busybox", **({"tag": tag} if tag else {}))
+        assert answer.status == 200 and names_in(answer.body) == [[name]], (tag, answer)
+        assert tags(dockerd) == before
+    assert {method for method, _ in between.seen} == {"GET"}, between.seen
+    archive = client.get("/images/export", ref="busybox", tag="mine/exported:3").body
+    assert finished(client, client.request("POST", "/images/load", archive,
+                                           headers={"Content-Type": "application/x-tar"}))["status"] == "succeeded"
+    assert tags(dockerd) == before | {"mine/exported:3"}
+    client.create("back", image="mine/exported:3", memoryGB=0.125)
+    for name in ("mine/exported:3", "somebody/else:1"):
+        assert client.request("DELETE", "/images", query={"ref": name}).status == 200
+    assert tags(dockerd) - before <= {t for t in tags(dockerd) if t.startswith("cay-fit:")}
 
 
 def test_a_create_pulls(dockerd, serve, registry, tmp_path):

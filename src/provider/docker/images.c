@@ -6,8 +6,10 @@
 #include "image/text.h"
 #include "model/limits.h"
 #include "provider/docker/docker.h"
+#include "provider/docker/rename.h"
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- what there is ---- */
@@ -243,26 +245,9 @@ static int save(void *arg, const char *data, size_t len, struct cay_error *err)
     return 0;
 }
 
-/* The Engine writes into an archive how it is called there; so for a while it is called that. */
-static int call_it(struct cay_docker *d, struct cay_arena *a, const struct cay_json *image,
-                   const char *tag, bool *is_new, struct cay_error *err)
+static int pass_on(void *arg, const char *data, size_t len, struct cay_error *err)
 {
-    const struct cay_json *other;
-    const char *repo, *version, *id = cay_json_get_str(image, "Id", "-");
-    int r = cay_docker_inspect_image(d, a, tag, &other, err);
-    *is_new = r == CAY_ERR_NOT_FOUND;
-    if (r == 0 && strcmp(cay_json_get_str(other, "Id", ""), id) != 0)
-        return cay_fail_as(err, CAY_ERR_CONFLICT, "NAME_TAKEN",
-                           "another image is called %.100s; the archive can have another name",
-                           tag);
-    if (r != CAY_ERR_NOT_FOUND)
-        return r;
-    cay_docker_split_name(a, tag, &repo, &version);
-    return cay_docker_call(d, a, "POST",
-                           cay_arena_printf(a, "/images/%s/tag?repo=%s&tag=%s", id,
-                                            cay_docker_encode(a, repo),
-                                            cay_docker_encode(a, version)),
-                           NULL, NULL, err);
+    return cay_docker_rename_add(arg, data, len, err);
 }
 
 int cay_docker_image_export(struct cay_provider *p, const char *name_or_snapshot, const char *tag,
@@ -272,18 +257,22 @@ int cay_docker_image_export(struct cay_provider *p, const char *name_or_snapshot
     struct cay_docker *d = (struct cay_docker *)p;
     struct saving saving = {.fd = fd, .progress = progress};
     const struct cay_json *image;
-    bool is_new = false;
+    const char *repo, *version;
     if (cay_id_is_snapshot(name_or_snapshot)) /* a half of it is a volume, which no image holds */
         return cay_fail(err, CAY_ERR_UNSUPPORTED, "Docker makes no archives of snapshots");
-    const char *as = cay_docker_image_name(&a, tag ? tag : name_or_snapshot);
     int r = cay_docker_find_image(d, &a, name_or_snapshot, &image, err);
-    if (r == 0)
-        r = call_it(d, &a, image, as, &is_new, err);
-    if (r == 0)
-        r = cay_docker_download(d,
-                                cay_arena_printf(&a, "/images/%s/get", cay_docker_encode(&a, as)),
-                                save, &saving, err);
-    if (is_new)
-        cay_docker_drop_image(d, &a, as);
-    return r;
+    if (r < 0)
+        return r;
+    CAY_CLEANUP(cay_docker_rename_free) struct cay_docker_rename *as = calloc(1, sizeof *as);
+    if (!as)
+        abort();
+    cay_docker_split_name(&a, cay_docker_image_name(&a, tag ? tag : name_or_snapshot), &repo,
+                          &version);
+    as->name = cay_arena_printf(&a, "%s:%s", repo, version);
+    as->out = save;
+    as->arg = &saving;
+    r = cay_docker_download(
+        d, cay_arena_printf(&a, "/images/%s/get", cay_json_get_str(image, "Id", "-")), pass_on, as,
+        err);
+    return r == 0 ? cay_docker_rename_end(as, err) : r;
 }
