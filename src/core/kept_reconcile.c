@@ -4,7 +4,7 @@
  * still the row that was read; files without a row go only if a second reading of the rows does not
  * know them either, and outside of a start only when they have been so for a while.
  *
- * A volume that a living sandbox has is not among what is kept, and is left alone. */
+ * A volume that a living sandbox has, or is about to have, is left alone. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "core/kept.h"
@@ -138,6 +138,32 @@ static void remove_orphans(struct cay_core *core, const struct cay_strs *orphans
     core->suspect_count = orphans->count;
 }
 
+/* A living sandbox's own volume is no orphan while it is copied, before its sandbox is there. It
+ * has no row, but the sandbox has one, which was written before anything was made: so these are
+ * read after the files. */
+static int leave_out_own(struct cay_core *core, struct cay_arena *a, struct cay_strs *ids,
+                         struct cay_error *err)
+{
+    struct cay_sandbox_list rows;
+    struct cay_strs own = {0}, others = {0};
+    if (ids->count == 0)
+        return 0;
+    int r = cay_store_all(core->store, a, &rows, err);
+    for (size_t i = 0; r == 0 && i < rows.count; i++) {
+        char id[CAY_ID_SIZE];
+        cay_id_volume(id, rows.at[i].id);
+        cay_strs_push(a, &own, cay_arena_strdup(a, id));
+    }
+    if (own.count > 0)
+        qsort(own.at, own.count, sizeof *own.at, by_text);
+    for (size_t i = 0; r == 0 && i < ids->count; i++)
+        if (!is_there(&own, ids->at[i]))
+            cay_strs_push(a, &others, ids->at[i]);
+    if (r == 0)
+        *ids = others;
+    return r;
+}
+
 /* Ids of ours that are in neither reading of the rows. */
 static int find_orphans(struct cay_core *core, const struct cay_strs *ids,
                         const struct cay_kept_list *rows, struct cay_arena *a, struct cay_strs *out,
@@ -149,9 +175,10 @@ static int find_orphans(struct cay_core *core, const struct cay_strs *ids,
         if (!has_row(rows, ids->at[i]))
             cay_strs_push(a, &found, ids->at[i]);
     *out = (struct cay_strs){0};
-    if (found.count == 0)
-        return 0;
-    int r = read_rows(core, a, &again, err);
+    int r = leave_out_own(core, a, &found, err);
+    if (r < 0 || found.count == 0)
+        return r;
+    r = read_rows(core, a, &again, err);
     if (r == 0 && again.count == 0)
         r = cay_reconcile_refuse_empty(core, "snapshots and volumes",
                                        "begin with another data directory", found.count, err);

@@ -57,6 +57,28 @@ TEST(reconcile_gives_orphans_a_grace)
     fixture_close(&f);
 }
 
+/* A copy may take longer than the grace; what it is for has a row, the copy has none. */
+TEST(reconcile_leaves_the_volume_of_a_copy)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox gone;
+    char volume[CAY_ID_SIZE];
+    fixture_open(&f);
+    fixture_create(&f, "before", false);
+    struct cay_sandbox box = fixture_create(&f, "box", false);
+    fixture_create(&f, "after", false);
+    cay_id_volume(volume, box.id);
+    cay_provider_fake_keep(f.provider, volume);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("it is somebody's", cay_provider_fake_kept_count(f.provider), 1);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, box.id, CAY_WORKSPACE_GONE, &f.a, &gone, &err), 0);
+    CHECK_EQ("pass", reconcile(&f, true), 0);
+    CHECK_EQ("nobody's any more", cay_provider_fake_kept_count(f.provider), 0);
+    fixture_close(&f);
+}
+
 /* F-18: an empty store beside living sandboxes is a lost store, not an order to destroy them. */
 TEST(reconcile_does_not_believe_an_empty_store)
 {
