@@ -154,5 +154,7 @@ int cay_load_images(struct cay_provider *p, int fd, const char *as,
         if (r == 0 || !err->name || strcmp(err->name, "LAYER_MISSING") != 0)
             break;
     }
+    for (size_t i = 0; i < images.count; i++) /* only now: they may have layers in common */
+        cay_provider_image_let_go(p, &images.at[i].about.config.diff_ids);
     return r;
 }

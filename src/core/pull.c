@@ -207,6 +207,7 @@ static int bring(struct pull *p, const char *name, struct cay_error *err)
         if (r != CAY_ERR_CONFLICT || strcmp(cay_error_name(err), "LAYER_MISSING") != 0)
             break;
     }
+    cay_provider_image_let_go(p->core->provider, &p->config.diff_ids);
     return r;
 }
 

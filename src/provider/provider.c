@@ -216,6 +216,12 @@ int cay_provider_image_put(struct cay_provider *p, const char *name, const char 
     return p->ops->image_put ? p->ops->image_put(p, name, text, err) : cannot(p, keep_images, err);
 }
 
+void cay_provider_image_let_go(struct cay_provider *p, const struct cay_strs *diff_ids)
+{
+    if (p->ops->image_let_go)
+        p->ops->image_let_go(p, diff_ids);
+}
+
 int cay_provider_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
                             struct cay_image_list *out, struct cay_error *err)
 {

@@ -154,6 +154,10 @@ struct cay_provider_ops {
      * one of its layers is not there (any more). */
     int (*image_put)(struct cay_provider *p, const char *name, const char *text,
                      struct cay_error *err);
+    /* Optional. Whoever brought these layers in is done, and has put its images or given up: what
+     * waited for an image outside of the store waits no more. Others who counted on it hear of it
+     * at their put. */
+    void (*image_let_go)(struct cay_provider *p, const struct cay_strs *diff_ids);
     /* All names, or one: CAY_ERR_NOT_FOUND "IMAGE_NOT_FOUND". */
     int (*image_list)(struct cay_provider *p, const char *name, struct cay_arena *a,
                       struct cay_image_list *out, struct cay_error *err);
@@ -232,6 +236,7 @@ int cay_provider_image_layer(struct cay_provider *p, const struct cay_layer *lay
 int cay_provider_image_put(struct cay_provider *p, const char *name, const char *text,
                            struct cay_error *err);
 /* Of all names with NULL. */
+void cay_provider_image_let_go(struct cay_provider *p, const struct cay_strs *diff_ids);
 int cay_provider_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
                             struct cay_image_list *out, struct cay_error *err);
 int cay_provider_image_remove(struct cay_provider *p, const char *name, struct cay_error *err);

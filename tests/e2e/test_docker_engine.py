@@ -359,14 +359,48 @@ def test_a_create_pulls(dockerd, serve, registry, tmp_path):
 
 
 def test_a_layer_that_lies(dockerd, serve, registry, tmp_path):
-    """Its diff id is not what its config says: nothing comes in, under no name."""
+    """Its diff id is not what its config says: nothing comes in, under no name, and the others do not wait on."""
     layout = Layout(tmp_path / "lie")
     descriptor, _ = layout.layer(busybox_files(IMAGES))
-    name = registry.push(layout.done(layout.manifest([(descriptor, "sha256:" + "0" * 64)], {})), "team/lie:1")
+    layers = [layout.layer({"true": b"yes"}), (descriptor, "sha256:" + "0" * 64)]
+    name = registry.push(layout.done(layout.manifest(layers, {})), "team/lie:1")
     server = serve("--docker-host", dockerd.host, "--registry-insecure", registry.host)
     job = finished(server.client(), server.client().post("/images/pull", {"image": name}))
     assert job["status"] == "failed" and job["error"]["code"] == "DIGEST_MISMATCH", job
     assert name not in tags(dockerd)
+    assert os.listdir(f"{server.data}/staged") == []
+
+
+def test_layers_wait_no_longer_than_their_load(dockerd, serve):
+    """Of images that have layers in common, and of some that are there already."""
+    server = serve("--docker-host", dockerd.host)
+    client = server.client()
+    client.create("box", **SMALL)
+    fit = next(t for t in tags(dockerd) if t.startswith("cay-fit:"))
+    docker.call(dockerd.host, "POST", f"/images/{fit}/tag?repo=team/above&tag=1")
+    archive = docker.call(dockerd.host, "GET", "/images/get?names=busybox:latest&names=team/above:1")[1]
+    for _ in range(2):
+        job = finished(client, client.request("POST", "/images/load", archive, headers={"Content-Type": "application/x-tar"}))
+        assert job["status"] == "succeeded", job
+        assert os.listdir(f"{server.data}/staged") == []
+    assert client.request("DELETE", "/images", query={"ref": "team/above:1"}).status == 200
+
+
+def test_layers_leave_room_on_the_disk(dockerd, registry, tmp_path):
+    """A small one that becomes large: it ends while there is room for records, and leaves nothing."""
+    layout = Layout(tmp_path / "large")
+    layers = [layout.layer({"small": b"x"}), layout.layer({"zeros": bytes(256 << 20)})]
+    name = registry.push(layout.done(layout.manifest(layers, {})), "team/large:1")
+    (data := tmp_path / "disk" / "data").parent.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700m,mode=755", "none", data.parent], check=True)
+    try:
+        with Server("--docker-host", dockerd.host, "--registry-insecure", registry.host, data=data,
+                    env={"CAY_PROVIDER": "docker", "CAY_DOCKER_HOST": dockerd.host}) as server:
+            job = finished(server.client(), server.client().post("/images/pull", {"image": name}))
+            assert job["status"] == "failed" and job["error"]["code"] == "IMAGE_STORE_FULL", job
+            assert os.listdir(data / "staged") == [] and name not in tags(dockerd)
+    finally:
+        subprocess.run(["umount", "-l", data.parent], check=True)
 
 
 def test_a_full_disk_is_not_a_missing_image(serve, between, tmp_path):

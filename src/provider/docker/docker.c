@@ -575,6 +575,7 @@ const struct cay_provider_ops cay_provider_docker = {
     .image_has = cay_docker_image_has,
     .image_layer = cay_docker_image_layer,
     .image_put = cay_docker_image_put,
+    .image_let_go = cay_docker_image_let_go,
     .image_list = cay_docker_image_list,
     .image_remove = cay_docker_image_remove,
     .image_prune = cay_docker_image_prune,

@@ -153,6 +153,7 @@ int cay_docker_image_layer(struct cay_provider *p, const struct cay_layer *layer
                            struct cay_error *err);
 int cay_docker_image_put(struct cay_provider *p, const char *name, const char *text,
                          struct cay_error *err);
+void cay_docker_image_let_go(struct cay_provider *p, const struct cay_strs *diff_ids);
 
 /* spec.c: bodies of requests. */
 void cay_docker_write_create(const struct cay_docker *d, const char *id, const char *image,

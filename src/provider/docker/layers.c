@@ -3,7 +3,8 @@
  *
  * The Engine takes whole images only. So layers wait, unpacked and verified, in files of the
  * server's until the name comes that they are for; then all of it goes in as an archive like
- * `docker save`'s. What waits does not outlive the server: a pull that was cut begins anew. */
+ * `docker save`'s. What waits outlives neither the pull that it came with nor the server: one that
+ * was cut begins anew. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/path.h"
@@ -18,9 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #define PLACE "staged"
-#define STEP_BYTES (4 * CAY_MIB) /* between two reports of progress */
+#define STEP_BYTES (4 * CAY_MIB)  /* between two reports of progress */
+#define LOOK_BYTES (16 * CAY_MIB) /* between two looks at the free space */
 
 /* ---- layers that wait ---- */
 
@@ -67,20 +70,47 @@ int cay_docker_image_has(struct cay_provider *p, const char *diff_id, bool *out,
     return r;
 }
 
-static int keep(int fd, const char *data, size_t len, struct cay_error *err)
+void cay_docker_image_let_go(struct cay_provider *p, const struct cay_strs *diff_ids)
 {
-    if (cay_write_all(fd, data, len))
+    struct cay_docker *d = (struct cay_docker *)p;
+    struct cay_error ignored; /* without the directory nothing waits in it */
+    for (size_t i = 0; stage(d, &ignored) == 0 && i < diff_ids->count; i++)
+        (void)unlinkat(d->staged_fd, diff_ids->at[i], 0); /* or it waits for the next start */
+}
+
+static int is_full(struct cay_error *err)
+{
+    return cay_fail_as(err, CAY_ERR_LIMIT, "IMAGE_STORE_FULL",
+                       "there is no room for layers on the data directory's disk");
+}
+
+/* Records and logs are on the same disk, and a layer can be as large as it likes. */
+static int look_at_space(int fd, struct cay_error *err)
+{
+    struct statvfs st;
+    if (fstatvfs(fd, &st) < 0 || st.f_blocks == 0 || /* it has no bound of its own */
+        (uint64_t)st.f_bavail * st.f_frsize >= (uint64_t)CAY_SHELF_FREE_BYTES + LOOK_BYTES)
         return 0;
-    if (errno == ENOSPC)
-        return cay_fail_as(err, CAY_ERR_LIMIT, "IMAGE_STORE_FULL",
-                           "there is no room for layers on the data directory's disk");
-    return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep a layer");
+    return is_full(err);
+}
+
+static int keep(int fd, const char *data, size_t len, uint64_t *kept, struct cay_error *err)
+{
+    bool look = *kept == 0 || *kept / LOOK_BYTES != (*kept + len) / LOOK_BYTES;
+    int r = look ? look_at_space(fd, err) : 0;
+    if (r < 0)
+        return r;
+    if (!cay_write_all(fd, data, len))
+        return errno == ENOSPC ? is_full(err)
+                               : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep a layer");
+    *kept += len;
+    return 0;
 }
 
 static int unpack(struct cay_blob *in, int to, const struct cay_progress *progress,
                   struct cay_blob_sums *sums, struct cay_error *err)
 {
-    uint64_t told = 0;
+    uint64_t told = 0, kept = 0;
     for (;;) {
         const void *data;
         ssize_t n = cay_blob_next(in, &data);
@@ -88,7 +118,7 @@ static int unpack(struct cay_blob *in, int to, const struct cay_progress *progre
             return cay_blob_error(in, err);
         if (n == 0)
             return cay_blob_finish(in, sums, err);
-        int r = keep(to, data, (size_t)n, err);
+        int r = keep(to, data, (size_t)n, &kept, err);
         if (r < 0)
             return r;
         if (!progress || cay_blob_packed(in) - told < STEP_BYTES)
@@ -336,10 +366,7 @@ static int bring_in(struct cay_docker *d, struct cay_arena *a, const struct cay_
         return r;
     add_text(&x, name, config);
     add_text(&x, "manifest.json", manifest_of(a, about, name, repo, tag));
-    r = cay_docker_send(d, a, "POST", "/images/load?quiet=1", &bytes, err);
-    for (size_t i = 0; r == 0 && i < ids->count; i++)
-        (void)unlinkat(d->staged_fd, ids->at[i], 0); /* or it waits for the next start */
-    return r;
+    return cay_docker_send(d, a, "POST", "/images/load?quiet=1", &bytes, err);
 }
 
 int cay_docker_image_put(struct cay_provider *p, const char *name, const char *text,
