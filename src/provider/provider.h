@@ -235,8 +235,8 @@ int cay_provider_image_layer(struct cay_provider *p, const struct cay_layer *lay
                              struct cay_error *err);
 int cay_provider_image_put(struct cay_provider *p, const char *name, const char *text,
                            struct cay_error *err);
-/* Of all names with NULL. */
 void cay_provider_image_let_go(struct cay_provider *p, const struct cay_strs *diff_ids);
+/* Of all names with NULL. */
 int cay_provider_image_list(struct cay_provider *p, const char *name, struct cay_arena *a,
                             struct cay_image_list *out, struct cay_error *err);
 int cay_provider_image_remove(struct cay_provider *p, const char *name, struct cay_error *err);
