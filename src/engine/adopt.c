@@ -10,6 +10,11 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+static bool host_lacks(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 /* 0: it is dead. The pidfd is opened before the start time is compared: then both speak of one
  * process. */
 static int take_over(struct cay_dispatcher *d, struct cay_box *box, struct cay_error *err)
@@ -19,7 +24,7 @@ static int take_over(struct cay_dispatcher *d, struct cay_box *box, struct cay_e
         return 0;
     CAY_AUTO_FD int fd = (int)syscall(SYS_pidfd_open, r->pid, 0);
     uint64_t start = fd < 0 ? 0 : cay_process_start(r->pid);
-    if (start == 0 && errno != ESRCH && errno != ENOENT)
+    if (start == 0 && host_lacks(errno))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot look at process %d", r->pid);
     if (start != r->start_ticks)
         return 0;
