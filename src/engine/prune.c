@@ -19,7 +19,7 @@
 #include <time.h>
 
 #define ID_SIZE 65
-#define HALF_S 3600
+#define HALF_S 3600     /* after which nobody is at something half made any more */
 #define NOT_HERE "data" /* beside a server's uses */
 
 struct needed {
@@ -147,15 +147,16 @@ static bool is_key(const struct cay_buf *keys, const char *name)
 }
 
 /* First what there is, then away with what there is not: at no moment another server, should we
- * die, finds less than we use. Where not all can be read, none goes: one too many keeps a layer. */
-static void renew_uses(const struct cay_engine *e)
+ * die, finds less than we use. Where not all can be read, none goes: one too many keeps a layer.
+ * Only who has the lock alone takes away: a create writes down its use before it has a tree. */
+static void renew_uses(const struct cay_engine *e, bool alone)
 {
     char path[64];
     struct cay_error ignored;
     struct uses u = {.engine = e};
     snprintf(path, sizeof path, "uses/%s", e->instance);
     bool all = cay_shelf_each_use(e, write_use, &u, &ignored) == 0;
-    DIR *dir = all ? open_list(e->images_fd, path) : NULL;
+    DIR *dir = all && alone ? open_list(e->images_fd, path) : NULL;
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, NOT_HERE) != 0 &&
             !is_key(&u.keys, entry->d_name))
@@ -165,7 +166,7 @@ static void renew_uses(const struct cay_engine *e)
     cay_buf_done(&u.keys);
 }
 
-/* What somebody was about to put into place when he died; nobody is at it for so long. */
+/* What somebody was about to put into place when he died. */
 static void sweep_halves(int images_fd, const char *path)
 {
     DIR *dir = open_list(images_fd, path);
@@ -191,7 +192,7 @@ void cay_shelf_sweep(const struct cay_engine *e)
     sweep_halves(e->images_fd, "refs");
     sweep_halves(e->images_fd, "fits");
     if (cay_shelf_lock(e->images_fd, false, &lock, &ignored) == 0)
-        renew_uses(e);
+        renew_uses(e, false);
 }
 
 /* ---- removing ---- */
@@ -258,7 +259,7 @@ int cay_shelf_prune(const struct cay_engine *e, struct cay_engine_pruned *out,
     if (r == 0) {
         move_away(e, "layers", &n, away, out);
         move_away(e, "fits", &n, away, out);
-        renew_uses(e);
+        renew_uses(e, true);
     }
     cay_close_fd(&lock);
     cay_trash_remove(e->images_fd, path);
