@@ -113,6 +113,8 @@ static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entr
         return entry != NULL;
     if (!entry) /* one in error whose files are gone already said so */
         return sb->state != CAY_ERROR || !sb->spec.persistent;
+    if (entry->unknown)
+        return false;
     return is_up(sb) ? !entry->running || entry->paused != (sb->state == CAY_PAUSED)
                      : entry->running;
 }

@@ -33,12 +33,12 @@ static int take_over(struct cay_dispatcher *d, struct cay_box *box, struct cay_e
     return 1;
 }
 
-/* What cannot be looked at is not gone. */
-static void leave_alone(struct cay_dispatcher *d, struct cay_box *box, const char *id,
-                        const struct cay_error *err)
+/* What cannot be looked at is not gone. The next engine may see more. */
+static void leave_alone(struct cay_box *box, const char *id, const struct cay_error *err)
 {
     cay_log_error(err, "%s is left alone", id);
-    cay_boxes_drop(d, box);
+    box->record.running = false; /* whoever has that number now is none of ours */
+    box->record.entry.state = CAY_ENGINE_UNKNOWN;
 }
 
 static void adopt(struct cay_dispatcher *d, const char *id)
@@ -48,7 +48,7 @@ static void adopt(struct cay_dispatcher *d, const char *id)
     int r = cay_box_load(d->engine.records_fd, id, &box->record, &err);
 
     if (r < 0 && r != CAY_ERR_NOT_FOUND) {
-        leave_alone(d, box, id, &err);
+        leave_alone(box, id, &err);
         return;
     }
     if (r < 0) {
@@ -63,7 +63,7 @@ static void adopt(struct cay_dispatcher *d, const char *id)
     else if (!box->record.running)
         cay_jobs_add(d, box, CAY_JOB_CLEAN); /* a cgroup may be left of a crash */
     else if ((r = take_over(d, box, &err)) < 0)
-        leave_alone(d, box, id, &err);
+        leave_alone(box, id, &err);
     else if (r == 0)
         cay_boxes_died(d, box, false, 0);
     else if (intent == CAY_INTENT_DESTROY)

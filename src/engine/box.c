@@ -76,6 +76,17 @@ int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_erro
     return 0;
 }
 
+int cay_box_renew(int records_fd, const struct cay_box_record *r, struct cay_error *err)
+{
+    int rc = cay_box_save(records_fd, r, err);
+    if (rc < 0)
+        return rc;
+    CAY_AUTO_FD int fd = openat(records_fd, r->entry.id, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, RECORD_SIZE) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot cut the record of %s", r->entry.id);
+    return 0;
+}
+
 static void set_field(struct cay_box_record *r, const char *key, const char *value)
 {
     struct cay_engine_entry *e = &r->entry;

@@ -31,6 +31,8 @@ struct cay_box_record {
 /* Ahead of the first save, where there is something to win by it; never fails. */
 void cay_box_begin(int records_fd, const char *id);
 int cay_box_save(int records_fd, const struct cay_box_record *r, struct cay_error *err);
+/* Over one that is damaged as well. */
+int cay_box_renew(int records_fd, const struct cay_box_record *r, struct cay_error *err);
 /* CAY_ERR_NOT_FOUND when there is none: the sandbox was never finished. */
 int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, struct cay_error *err);
 int cay_box_remove(int records_fd, const char *id, struct cay_error *err); /* gone is fine */

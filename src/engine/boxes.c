@@ -70,9 +70,15 @@ struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid)
 
 /* ---- small steps ---- */
 
+static bool is_unknown(const struct cay_box *box)
+{
+    return box->record.entry.state == CAY_ENGINE_UNKNOWN;
+}
+
 static int save(struct cay_dispatcher *d, struct cay_box *box, struct cay_error *err)
 {
-    return cay_box_save(d->engine.records_fd, &box->record, err);
+    return is_unknown(box) ? cay_box_renew(d->engine.records_fd, &box->record, err)
+                           : cay_box_save(d->engine.records_fd, &box->record, err);
 }
 
 void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err)
@@ -142,6 +148,8 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
     }
     cay_engine_crash("delete-intent-written", box->record.entry.id);
     if (!box->record.running) {
+        if (is_unknown(box)) /* the job kills what there is, if it does not stand still */
+            cay_cgroup_let_die(&d->engine.cgroups, box->record.entry.id, true);
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
     }
@@ -155,6 +163,9 @@ static int check_state(const struct cay_box *box, enum cay_engine_op op, struct 
 {
     bool must_run = op == CAY_ENGINE_CONNECT || op == CAY_ENGINE_USAGE || op == CAY_ENGINE_PAUSE ||
                     op == CAY_ENGINE_RESUME || op == CAY_ENGINE_LIMIT || op == CAY_ENGINE_SOCKET;
+    if (is_unknown(box) && op != CAY_ENGINE_DESTROY)
+        return cay_fail(err, CAY_ERR_PROVIDER,
+                        "the engine cannot look at this sandbox: its log says why");
     if (must_run && !box->record.running)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
     return 0;
@@ -174,12 +185,12 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
     struct cay_error err;
     bool running = box->record.running;
 
-    if (cay_kept_begin(d, box, p))
-        return;
     if (check_state(box, (enum cay_engine_op)p->request.op, &err) < 0) {
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
         return;
     }
+    if (cay_kept_begin(d, box, p))
+        return;
     switch ((enum cay_engine_op)p->request.op) {
     case CAY_ENGINE_CREATE: /* repeated: finds the first one */
     case CAY_ENGINE_START:

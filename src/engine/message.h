@@ -135,7 +135,8 @@ struct cay_engine_pruned {
 enum cay_engine_state {
     CAY_ENGINE_RUNNING = 1,
     CAY_ENGINE_STOPPED = 2,
-    CAY_ENGINE_PAUSED = 3, /* runs, and stands still */
+    CAY_ENGINE_PAUSED = 3,  /* runs, and stands still */
+    CAY_ENGINE_UNKNOWN = 4, /* is there, and cannot be looked at: it can only be destroyed */
 };
 
 /* One sandbox as the engine knows it; also the event of its death. */

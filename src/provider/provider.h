@@ -25,6 +25,7 @@ struct cay_provider {
 struct cay_provider_entry {
     char id[CAY_ID_SIZE];
     bool running, paused; /* a paused one is running as well */
+    bool unknown;         /* it is there, and can only be destroyed: nobody knows the rest */
     int64_t started_at_ms, ended_at_ms;
     struct cay_death death; /* when not running; reason and message are static or in `text` */
     char text[64];

@@ -184,24 +184,47 @@ def test_requests_during_a_kill_are_errors_not_lies(fresh):
         assert client.sh(name, "echo hi") == "hi\n"
 
 
-def test_a_damaged_record_is_no_missing_one(fresh):
-    """What cannot be read is left alone: its sandbox lives on."""
+@pytest.fixture
+def damaged(fresh):
+    """A server whose engine cannot read what it wrote of a sandbox: the server, its id, the record, what was in it."""
     server = fresh().start()
-    client = server.client()
-    ident = client.create("island")["id"]
-    inits = server.inits()
+    ident = server.client().create("island")["id"]
     record = os.path.join(server.data, "engine", "records", ident)
-    whole = open(record, "rb").read()
+    with open(record, "rb") as f:
+        whole = f.read()
     with open(record, "ab") as f:
         f.write(b"\n")
-    server.kill("engine")
+    server.kill("all")
     server.recover()
-    assert server.inits() == inits
+    return server, ident, record, whole
+
+
+def test_a_damaged_record_is_no_missing_one(damaged):
+    """What cannot be read is left alone: its sandbox lives on, and its row does."""
+    server, ident, record, whole = damaged
+    client, inits = server.client(), server.inits()
+    assert len(inits) == 1
+    assert client.get("/sandbox/island").json()["status"] == "RUNNING"
+    answer = client.post("/sandbox/island/exec", {"command": ["true"]})
+    assert answer.status in (500, 502) and "cannot look at this sandbox" in answer.json()["error"]["message"], answer
     with open(record, "wb") as f:
         f.write(whole)
     server.kill("engine")
     server.recover()
     assert server.inits() == inits
+    assert server.client().sh("island", "echo hi") == "hi\n"
+
+
+def test_what_cannot_be_looked_at_can_be_deleted(damaged):
+    """And the file of its record, which another gets, is as good as new."""
+    server, ident, _, _ = damaged
+    client = server.client()
+    assert client.delete("/sandbox/island").status in (200, 204)
+    assert server.inits() == [] and ident not in server.traces()
+    names = [client.create(f"next-{i}")["name"] for i in range(3)]
+    server.kill("engine")
+    server.recover()
+    assert [server.client().sh(name, "echo hi") for name in names] == ["hi\n"] * 3
 
 
 def children(pid, name):

@@ -53,6 +53,7 @@ static void translate(struct cay_provider_entry *out, const struct cay_engine_en
 {
     *out = (struct cay_provider_entry){.running = e->state != CAY_ENGINE_STOPPED,
                                        .paused = e->state == CAY_ENGINE_PAUSED,
+                                       .unknown = e->state == CAY_ENGINE_UNKNOWN,
                                        .started_at_ms = e->started_at_ms,
                                        .ended_at_ms = e->ended_at_ms};
     memcpy(out->id, e->id, sizeof out->id - 1);
