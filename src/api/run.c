@@ -15,6 +15,16 @@ static int answer_running(struct cay_resp *resp, const struct call *call,
     return 0;
 }
 
+static int answer_exited(struct cay_resp *resp, const struct call *call,
+                         const struct cay_execution *ex, int log_fd)
+{
+    struct cay_json_writer *w = cay_resp_json(resp, 200);
+    cay_jw_object(w, NULL);
+    call->how.ended(w, ex, log_fd, call->how.limit);
+    cay_jw_object_end(w);
+    return 0;
+}
+
 static int answer_ended(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     const struct call *call = req->data;
@@ -28,31 +38,31 @@ static int answer_ended(struct cay_req *req, struct cay_resp *resp, struct cay_e
     if (ex.status == CAY_EXEC_LOST)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "EXEC_LOST",
                            "the sandbox ended before %s did; what it wrote is kept", ex.id);
-    struct cay_json_writer *w = cay_resp_json(resp, 200);
-    cay_jw_object(w, NULL);
-    call->how.ended(w, &ex, fd, call->how.limit);
-    cay_jw_object_end(w);
-    return 0;
+    return answer_exited(resp, call, &ex, fd);
 }
 
 int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
-                const struct cay_exec_spec *spec, const struct cay_api_run *how,
+                const struct cay_exec_spec *asked, const struct cay_api_run *how,
                 struct cay_error *err)
 {
+    struct cay_api_follow follow = {.form = cay_api_form_of(req), .follow = true};
+    struct cay_exec_spec spec = *asked;
     struct call *call = cay_arena_alloc(req->arena, sizeof *call);
     CAY_AUTO_FD int fd = -1;
-    int r = cay_core_exec(req->core, req->owner, id, spec, req->arena, &call->ex, &fd, err);
+    spec.awaited = !how->detach && follow.form == CAY_API_TEXT;
+    int r = cay_core_exec(req->core, req->owner, id, &spec, req->arena, &call->ex, &fd, err);
     if (r < 0)
         return r;
     call->how = *how;
     req->object = call->ex.id;
     if (how->detach)
         return answer_running(resp, call, &call->ex);
-    struct cay_api_follow follow = {.form = cay_api_form_of(req), .follow = true};
     if (follow.form != CAY_API_TEXT)
         return cay_api_answer_stream(
             resp, &call->ex, follow.form,
             cay_api_follow(req->core, &call->ex, cay_take_fd(&fd), &follow));
+    if (call->ex.status == CAY_EXEC_EXITED && !cay_core_version_due(req->core, call->ex.id))
+        return answer_exited(resp, call, &call->ex, fd);
     req->data = call;
     return cay_resp_defer(resp, cay_api_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_ended);
 }

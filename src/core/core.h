@@ -38,6 +38,7 @@ struct cay_core {
     int64_t booted_at_ms;    /* the host */
     atomic_int slow;         /* operations that wait for a sandbox's grace, or copy for long */
     atomic_bool copies_long; /* the last copy of a sandbox's files was no matter of an instant */
+    atomic_int awaiting;     /* commands that are waited for by whoever began them */
     atomic_int helpers;      /* threads that fork.c started */
     atomic_bool start_ends;  /* a sandbox may be running that ends with its start command */
 

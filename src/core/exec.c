@@ -38,7 +38,7 @@ static int complete(struct cay_core *core, const struct cay_sandbox *sb, const c
 }
 
 /* The execution's id is held until the provider runs it: whoever sees its log meanwhile must not
- * take it for lost. */
+ * take it for lost. More than 0: it was awaited and has ended. */
 static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
                  const struct cay_exec_spec *spec, struct cay_arena *a, int *fd_out,
                  struct cay_error *err)
@@ -54,17 +54,20 @@ static int begin(struct cay_core *core, const struct cay_sandbox *sb, const char
     r = cay_log_create(core->logs_fd, sb->id, exec_id, spec, &log_fd, err);
     if (r < 0)
         return r;
+    full.awaited = spec->awaited && atomic_fetch_add(&core->awaiting, 1) < CAY_INIT_AWAITING;
     r = cay_provider_exec(core->provider, sb->id, exec_id, &full, log_fd, err);
+    if (spec->awaited)
+        atomic_fetch_sub(&core->awaiting, 1);
     if (r < 0) {
         cay_metric_add(&cay_core_refused, 1);
         cay_log_remove(core->logs_fd, sb->id, exec_id);
         return r;
     }
     cay_metric_add(&cay_core_begun, 1);
-    cay_core_took(CAY_TOOK_EXEC, began_us);
+    cay_core_took(CAY_TOOK_EXEC, began_us + r);
     if (fd_out)
         *fd_out = cay_take_fd(&log_fd);
-    return 0;
+    return r;
 }
 
 int cay_core_run_start(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
@@ -142,14 +145,16 @@ int cay_core_exec(struct cay_core *core, const struct cay_account *owner, const 
         return r;
     struct cay_tracked *due = cay_history_expect(core, &sb, exec_id, spec);
     r = begin(core, &sb, exec_id, spec, a, fd_out, err);
-    cay_history_began(core, due, r == 0);
+    cay_history_began(core, due, r >= 0);
     if (r < 0) {
         cay_running_drop(core, &sb, exec_id);
         return r;
     }
     cay_str_copy(ex.id, sizeof ex.id, exec_id);
     cay_str_copy(ex.sandbox_id, sizeof ex.sandbox_id, sb.id);
-    *out = ex;
+    bool told = r > 0 && fd_out && cay_core_exited(core, &ex, *fd_out, a, out);
+    if (!told)
+        *out = ex;
     return 0;
 }
 

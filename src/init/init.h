@@ -37,6 +37,7 @@ struct cay_conn {
     uint32_t use;
     uint64_t last; /* turn of its last request: the oldest goes first */
     bool waiting;  /* for an EXEC: not read from, so that answers stay in order */
+    bool muted;    /* it asked for more meanwhile, and is not listened to */
 };
 
 /* What the kernel has counted in this sandbox. */
@@ -79,12 +80,13 @@ struct cay_job {
     int pipe_fd[2]; /* of stdout and stderr; -1 after EOF. A terminal's master is the first */
     bool watched;   /* the pipes are in epoll; not while the rate is used up */
     bool wide;      /* so much comes that its pipe was made larger */
-    int conn;       /* who waits for the start */
+    int conn;       /* who waits for the start, or for the end; -1: was answered */
     uint32_t conn_use;
     struct cay_writer log;
     uint64_t bytes[2];
     int64_t started_us, ended_us;
-    int64_t start_by_ms, term_at_ms, kill_at_ms, resume_at_ms, retry_at_ms; /* monotonic */
+    /* monotonic */
+    int64_t start_by_ms, answer_at_ms, term_at_ms, kill_at_ms, resume_at_ms, retry_at_ms;
     int64_t window_at_ms, window_bytes; /* what may still be read in this window */
     uint32_t grace_ms;
     bool timed_out;
@@ -147,10 +149,13 @@ void cay_conn_answer(struct cay_init *in, int conn, uint32_t use, struct cay_ini
 
 /* job.c */
 struct cay_job *cay_job_find(struct cay_init *in, const char *id); /* that has not ended, or NULL */
-/* The descriptors stay the caller's. OK: the answer follows when the child is exec'ed. */
+/* What it keeps of the descriptors it takes. OK: the answer follows when the child is exec'ed, or
+ * has ended. */
 struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_request *req,
-                                    const int *fds, int conn);
+                                    int *fds, int conn);
 void cay_job_status(struct cay_init *in, struct cay_job *job); /* the child has exec'ed, or not */
+/* Who waits for it is waited with no longer. */
+void cay_job_answer(struct cay_init *in, struct cay_job *job, struct cay_init_reply reply);
 bool cay_job_signal(const struct cay_job *job, int signal);
 
 /* child.c */

@@ -173,6 +173,47 @@ TEST(init_kills_and_lists)
     sut_end(&s);
 }
 
+static const struct {
+    const char *what;
+    struct sut_job job;
+    int result;
+    bool ended;
+} waits[] = {
+    {"ended in time", {.script = "echo done", .await_ms = CAY_INIT_AWAIT_MAX}, 0, true},
+    {"cannot begin", {.name = "x", .cwd = "/no", .await_ms = CAY_INIT_AWAIT_MAX}, CAY_INIT_NO_CWD},
+    {"not awaited", {.script = "sleep 0.2; echo done"}, 0, false},
+    {"runs on", {.script = "sleep 0.5; echo done", .await_ms = 10}, 0, false},
+    {"too long", {.script = ":", .await_ms = CAY_INIT_AWAIT_MAX + 1}, CAY_INIT_BAD_REQUEST},
+};
+
+/* Whoever is told of an end finds it in the log; whoever asks for more meanwhile waits for it. */
+TEST(init_answers_at_the_end_if_it_comes_soon)
+{
+    struct sut s;
+    if (!sut_begin(&s))
+        return;
+    for (size_t i = 0; i < COUNT(waits); i++) {
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        struct sut_job j = waits[i].job;
+        struct cay_init_request ping = {.version = CAY_INIT_VERSION, .op = CAY_INIT_PING};
+        struct cay_init_reply reply = {0};
+        CHECK(waits[i].what, sut_send_exec(&s, s.conn, &j));
+        CHECK(waits[i].what, sut_send_raw(s.conn, &ping, sizeof ping, NULL, 0, NULL, 0));
+        CHECK_EQ(waits[i].what, sut_receive(s.conn, &reply, NULL, 0), waits[i].result);
+        CHECK_EQ(waits[i].what, reply.ran_us > 0, waits[i].ended);
+        if (waits[i].ended)
+            CHECK_STR("as its log says", sut_summary(&j, &a).reason, "exited");
+        CHECK_EQ("the next one", sut_receive(s.conn, &reply, NULL, 0), CAY_INIT_OK);
+        CHECK_EQ("in its turn", reply.pid, 1);
+        if (waits[i].result == CAY_INIT_OK) {
+            (void)sut_await(&j, NULL, &a);
+            CHECK_STR(waits[i].what, sut_output(&j, CAY_RECORD_STDOUT, &a), "done\n");
+        }
+        cay_close_fd(&j.log_fd);
+    }
+    sut_end(&s);
+}
+
 TEST(init_reads_stdin)
 {
     struct sut s;

@@ -137,6 +137,7 @@ static void fill_job(struct cay_init *in, struct cay_job *job, const struct cay_
         .conn_use = in->conns[conn].use,
         .started_us = cay_init_mono_us(),
         .start_by_ms = in->now_ms + CAY_INIT_START_MS,
+        .answer_at_ms = in->now_ms + (req->flags & CAY_INIT_TTY ? 0 : req->await_ms),
         .term_at_ms = req->timeout_ms ? in->now_ms + (int64_t)req->timeout_ms : CAY_INIT_NEVER,
         .kill_at_ms = CAY_INIT_NEVER,
         .resume_at_ms = CAY_INIT_NEVER,
@@ -154,7 +155,7 @@ static struct cay_init_reply failed(enum cay_init_result result, int error)
 }
 
 struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_request *req,
-                                    const int *fds, int conn)
+                                    int *fds, int conn)
 {
     CAY_CLEANUP(close_ends)
     struct ends e = {{-1, -1, -1, -1}, {-1, -1, -1, -1}};
@@ -168,8 +169,7 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
     struct cay_job *job = find_slot(in);
     if (!job)
         return failed(CAY_INIT_TOO_MANY, 0);
-    CAY_AUTO_FD int log_fd = fcntl(fds[by_memfd], F_DUPFD_CLOEXEC, 4);
-    if (log_fd < 0 || make_ends(&e, req) < 0)
+    if (make_ends(&e, req) < 0)
         return failed(req->flags & CAY_INIT_TTY ? CAY_INIT_NO_STREAM : CAY_INIT_NO_PROCESS, errno);
 
     struct cay_child child = {
@@ -190,7 +190,7 @@ struct cay_init_reply cay_job_start(struct cay_init *in, const struct cay_init_r
     if (pid < 0)
         return failed(CAY_INIT_NO_PROCESS, errno);
 
-    job->log_fd = cay_take_fd(&log_fd);
+    job->log_fd = cay_take_fd(&fds[by_memfd]);
     fill_job(in, job, req, conn, before);
     job->pid = pid;
     job->pipe_fd[0] = cay_take_fd(&e.ours[STDOUT]);
@@ -232,14 +232,22 @@ void cay_job_status(struct cay_init *in, struct cay_job *job)
         s = (struct cay_start_status){.result = CAY_INIT_NO_PROCESS, .error = ETIMEDOUT};
     }
     struct cay_init_reply reply = {.result = s.result, .error = s.error, .pid = job->pid};
-    int conn = job->conn;
-    uint32_t use = job->conn_use;
+    bool failed = s.result != CAY_INIT_OK || is_given_up(job);
     cay_init_unwatch(in, &job->status_fd);
     job->start_by_ms = CAY_INIT_NEVER;
     job->state = CAY_JOB_RUNNING;
-    if (s.result != CAY_INIT_OK || is_given_up(job))
+    if (failed || in->now_ms >= job->answer_at_ms)
+        cay_job_answer(in, job, reply);
+    if (failed)
         give_up(in, job);
-    cay_conn_answer(in, conn, use, reply);
+}
+
+void cay_job_answer(struct cay_init *in, struct cay_job *job, struct cay_init_reply reply)
+{
+    if (job->conn >= 0)
+        cay_conn_answer(in, job->conn, job->conn_use, reply);
+    job->conn = -1;
+    job->answer_at_ms = CAY_INIT_NEVER;
 }
 
 bool cay_job_signal(const struct cay_job *job, int signal)

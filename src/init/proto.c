@@ -30,6 +30,7 @@ static bool exec_is_sound(const struct cay_init_request *req, size_t msg_len, un
            msg_len == sizeof *req + inline_len && req->argc >= 1 && req->argc <= CAY_MAX_ARGS &&
            req->envc <= ENV_MAX && req->strings_len <= CAY_MEMFD_MAX &&
            req->grace_ms <= CAY_MAX_GRACE_MS && req->timeout_ms <= CAY_MAX_EXEC_TIMEOUT_MS &&
+           (req->flags & CAY_INIT_TTY || req->await_ms <= CAY_INIT_AWAIT_MAX) &&
            req->log_head_bytes <= LOG_CAP_MAX && req->log_tail_bytes <= LOG_CAP_MAX;
 }
 

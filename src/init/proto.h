@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define CAY_INIT_VERSION 1
+#define CAY_INIT_AWAIT_MAX 100
 #define CAY_INIT_UID 65535 /* pid 1's own, inside; refused as `user` */
 #define CAY_CAP(name) (UINT64_C(1) << CAP_##name)
 /* What root inside has, and what pid 1 has: the same, and the right to hand less to a child. */
@@ -76,6 +77,9 @@ struct cay_init_request {
     union {
         uint32_t signal; /* KILL; STOP: 0 is SIGTERM */
         uint32_t window; /* RESIZE, EXEC with a terminal: columns, and rows << 16 */
+        /* EXEC without one: its answer waits for its end, if that comes so soon. Who is older
+         * than this answers at once. */
+        uint32_t await_ms;
     };
     uint32_t grace_ms;   /* STOP; EXEC: between SIGTERM and SIGKILL of its timeout */
     uint64_t timeout_ms; /* EXEC; 0 is none */
@@ -100,9 +104,13 @@ enum cay_init_result {
 struct cay_init_reply {
     uint32_t version;
     uint32_t result;
-    int32_t error;               /* errno, where the result tells of one */
-    int32_t pid;                 /* EXEC: inside the sandbox */
-    uint32_t count, strings_len; /* LIST */
+    int32_t error; /* errno, where the result tells of one */
+    int32_t pid;   /* EXEC: inside the sandbox */
+    union {
+        uint32_t count;  /* LIST */
+        uint32_t ran_us; /* EXEC: it has ended, and its log says how; 0: it has not */
+    };
+    uint32_t strings_len; /* LIST */
 };
 
 /* For pid 1: whether a message of msg_len bytes with that many descriptors may be acted upon. */

@@ -94,6 +94,10 @@ static void end_job(struct cay_init *in, struct cay_job *job, int status, const 
     note_cause(in, job, process);
     job->exit_due = true;
     write_exit(in, job);
+    bool told = !job->exit_due; /* else who waits looks at the log again and again */
+    uint32_t ran_us = (uint32_t)job->exit.duration_us; /* who waits so long was answered long ago */
+    cay_job_answer(in, job,
+                   (struct cay_init_reply){.pid = job->pid, .ran_us = told ? ran_us + 1 : 0});
 }
 
 /* Who has ended and waits to be reaped; its name as long as it has one, if a signal ended it. */
@@ -172,6 +176,8 @@ static void job_timers(struct cay_init *in, struct cay_job *job)
         cay_job_status(in, job);
     if (job->state == CAY_JOB_FREE)
         return;
+    if (job->state == CAY_JOB_RUNNING && now >= job->answer_at_ms)
+        cay_job_answer(in, job, (struct cay_init_reply){.pid = job->pid});
     if (now >= job->term_at_ms) {
         job->timed_out = true;
         job->term_at_ms = CAY_INIT_NEVER;
@@ -217,6 +223,8 @@ int64_t cay_reap_next_ms(const struct cay_init *in)
         next = earlier(next, earlier(job->start_by_ms, job->term_at_ms));
         next = earlier(next, earlier(job->kill_at_ms, job->resume_at_ms));
         next = earlier(next, job->retry_at_ms);
+        if (job->state == CAY_JOB_RUNNING)
+            next = earlier(next, job->answer_at_ms);
     }
     if (in->stopping)
         next = earlier(next, in->childless ? in->now_ms + STOP_AGAIN_MS : in->stop_kill_at_ms);

@@ -14,7 +14,7 @@ static void close_conn(struct cay_init *in, struct cay_conn *c)
     (void)shutdown(c->fd, SHUT_RDWR); /* a child on its way to exec may hold a copy */
     cay_init_unwatch(in, &c->fd);
     c->use++;
-    c->waiting = false;
+    c->waiting = c->muted = false;
 }
 
 /* A free slot; with none, the one that has been silent longest makes room. */
@@ -64,13 +64,14 @@ static void send_reply(struct cay_init *in, struct cay_conn *c, struct cay_init_
 }
 
 /* While an EXEC is under way its connection is not read, so that answers keep their order. */
-static void set_waiting(struct cay_init *in, struct cay_conn *c, bool waiting)
+static void set_muted(struct cay_init *in, struct cay_conn *c, bool muted)
 {
-    struct epoll_event ev = {.events = waiting ? 0 : EPOLLIN,
+    struct epoll_event ev = {.events = muted ? 0 : EPOLLIN,
                              .data.u64 =
                                  cay_init_token(CAY_TOKEN_CONN, (size_t)(c - in->conns), c->use)};
-    c->waiting = waiting;
-    (void)epoll_ctl(in->epoll_fd, EPOLL_CTL_MOD, c->fd, &ev); /* it is in there */
+    if (c->muted != muted)
+        (void)epoll_ctl(in->epoll_fd, EPOLL_CTL_MOD, c->fd, &ev); /* it is in there */
+    c->muted = muted;
 }
 
 void cay_conn_answer(struct cay_init *in, int conn, uint32_t use, struct cay_init_reply reply)
@@ -78,7 +79,8 @@ void cay_conn_answer(struct cay_init *in, int conn, uint32_t use, struct cay_ini
     struct cay_conn *c = &in->conns[conn];
     if (c->fd < 0 || c->use != use)
         return; /* whoever asked is gone; the execution goes on */
-    set_waiting(in, c, false);
+    c->waiting = false;
+    set_muted(in, c, false);
     send_reply(in, c, reply, "");
 }
 
@@ -109,8 +111,7 @@ static struct cay_init_reply signal_job(struct cay_init *in, const struct cay_in
     return reply;
 }
 
-static void serve(struct cay_init *in, struct cay_conn *c, size_t len, const int *fds,
-                  unsigned fd_count)
+static void serve(struct cay_init *in, struct cay_conn *c, size_t len, int *fds, unsigned fd_count)
 {
     const struct cay_init_request *req = (const void *)in->message;
     struct cay_init_reply reply = {.result = cay_init_check(req, len, fd_count)};
@@ -131,7 +132,7 @@ static void serve(struct cay_init *in, struct cay_conn *c, size_t len, const int
     else if (reply.result == CAY_INIT_OK && req->op == CAY_INIT_EXEC) {
         reply = cay_job_start(in, req, fds, (int)(c - in->conns));
         if (reply.result == CAY_INIT_OK) {
-            set_waiting(in, c, true);
+            c->waiting = true;
             return;
         }
     }
@@ -166,6 +167,8 @@ void cay_conn_ready(struct cay_init *in, struct cay_conn *c, bool hung_up)
     if (c->waiting) {
         if (hung_up)
             close_conn(in, c);
+        else
+            set_muted(in, c, true);
         return;
     }
     _Alignas(struct cmsghdr) char control[CMSG_SPACE((CAY_INIT_FDS + 1) * sizeof(int))];
@@ -188,5 +191,5 @@ void cay_conn_ready(struct cay_init *in, struct cay_conn *c, bool hung_up)
         serve(in, c, (size_t)len, fds, count);
     }
     for (unsigned i = 0; i < count && i < CAY_INIT_FDS; i++)
-        (void)close(fds[i]); /* what is needed longer was duplicated */
+        cay_close_fd(&fds[i]); /* what is needed longer was taken, or duplicated */
 }

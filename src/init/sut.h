@@ -20,7 +20,7 @@ struct sut_job {
     const char *name;
     const char *env;
     uint64_t timeout_ms, cap_bytes;
-    uint32_t grace_ms;
+    uint32_t grace_ms, await_ms;
     int stdin_fd; /* 0: none */
     bool open_stdin;
     uint32_t window; /* of its terminal; 0: none */

@@ -215,7 +215,7 @@ bool sut_send_exec(const struct sut *s, int conn, struct sut_job *j)
         .op = CAY_INIT_EXEC,
         .flags = (j->by_memfd ? CAY_INIT_BY_MEMFD : 0) | (j->stdin_fd ? CAY_INIT_HAS_STDIN : 0) |
                  (j->open_stdin ? CAY_INIT_OPEN_STDIN : 0) | (j->window ? CAY_INIT_TTY : 0),
-        .window = j->window,
+        .window = j->window ? j->window : j->await_ms,
         .argc = j->name ? 1 : 3,
         .envc = j->env != NULL,
         .strings_len = (uint32_t)b.len,

@@ -21,6 +21,7 @@ struct cay_exec_spec {
     const char *user;       /* NULL: the sandbox's */
     struct cay_pairs env;   /* on top of the sandbox's */
     int64_t timeout_ms;     /* 0: none */
+    bool awaited;           /* somebody waits for its end, which may come at once */
     const char *stdin_text; /* NULL: /dev/null */
     size_t stdin_len;
     bool open_stdin;             /* takes input while it runs */

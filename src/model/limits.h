@@ -364,6 +364,8 @@
 #define CAY_BACKUP_QUIET_MS 60000 /* a backup that others wait for and that does nothing */
 #define CAY_BACKUP_MANIFEST_BYTES (8 * CAY_MIB)
 #define CAY_INIT_CALL_MS 5000
+#define CAY_INIT_AWAIT_MS 20  /* that a call waits for the end of what it began */
+#define CAY_INIT_AWAITING 16  /* calls that do so, at once: half of the workers */
 #define CAY_INIT_CALLS 12     /* that may wait for one pid 1: of 32 workers */
 #define CAY_INIT_SLOW_MS 1000 /* from when on no others wait for their turn */
 #define CAY_RECONCILE_MS 30000

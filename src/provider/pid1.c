@@ -436,8 +436,11 @@ int cay_local_exec(struct cay_provider *provider, const char *id, const char *ex
         c.head.window = pack_window(spec->window);
     } else if (spec->open_stdin) {
         c.head.flags |= CAY_INIT_OPEN_STDIN;
+    } else if (spec->awaited) {
+        c.head.await_ms = CAY_INIT_AWAIT_MS;
     }
-    return call(n, id, &c, fill_exec, spec, &reply, sizeof reply, &len, err);
+    int r = call(n, id, &c, fill_exec, spec, &reply, sizeof reply, &len, err);
+    return r < 0 ? r : reply.ran_us <= INT32_MAX ? (int)reply.ran_us : 0;
 }
 
 int cay_local_kill(struct cay_provider *provider, const char *id, const char *exec_id, int signal,

@@ -215,6 +215,7 @@ int cay_provider_usage(struct cay_provider *p, const char *id, struct cay_usage 
                        struct cay_error *err);
 int cay_provider_list(struct cay_provider *p, struct cay_arena *a, struct cay_provider_list *out,
                       struct cay_error *err);
+/* More than 0: it was awaited, and ended after so many microseconds. */
 int cay_provider_exec(struct cay_provider *p, const char *id, const char *exec_id,
                       const struct cay_exec_spec *spec, int log_fd, struct cay_error *err);
 int cay_provider_kill(struct cay_provider *p, const char *id, const char *exec_id, int signal,

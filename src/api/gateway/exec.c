@@ -59,7 +59,8 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
                                  .cwd = body.cwd,
                                  .user = body.user,
                                  .env = body.env,
-                                 .timeout_ms = (int64_t)(body.timeout_s * 1000 + 0.5)};
+                                 .timeout_ms = (int64_t)(body.timeout_s * 1000 + 0.5),
+                                 .awaited = true};
     cay_strs_push(req->arena, &spec.argv, "/bin/sh");
     cay_strs_push(req->arena, &spec.argv, "-c");
     cay_strs_push(req->arena, &spec.argv, body.command);
@@ -71,6 +72,8 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
         return r;
     req->object = ex->id;
     req->data = ex;
+    if (ex->status == CAY_EXEC_EXITED && !cay_core_version_due(req->core, ex->id))
+        return answer(req, resp, err);
     return cay_resp_defer(resp, cay_api_wait(req->core, ex, cay_take_fd(&fd)), answer);
 }
 
