@@ -115,11 +115,15 @@ TEST(init_does_no_file_work_that_was_given_up)
 /* As many as there may be wait for data that does not come; then their time is over. */
 TEST(init_bounds_cay_file)
 {
-    struct cay_file_request rq = {.op = CAY_FILE_WRITE, .path = "/tmp/cay-never", .size = 1};
+    char dir[] = "/tmp/cay-file-XXXXXX", path[64], script[128];
+    struct cay_file_request rq = {.op = CAY_FILE_WRITE, .path = path, .size = 1};
     int out[CAY_MAX_FILE_CALLS + 1], in[CAY_MAX_FILE_CALLS + 1];
     struct sut s;
     if (!sut_begin(&s))
         return;
+    CHECK("a directory of its own", mkdtemp(dir) && chmod(dir, 0777) == 0);
+    snprintf(path, sizeof path, "%s/never", dir);
+    snprintf(script, sizeof script, "cd %s && ls -A | grep -c '^[.]cay-'; rm -f .cay-*", dir);
     for (size_t i = 0; i < CAY_MAX_FILE_CALLS; i++)
         CHECK_EQ("fits", start(&s, "root", &rq, test_ms(i ? 10000 : 300), &out[i], &in[i]),
                  CAY_INIT_OK);
@@ -135,11 +139,12 @@ TEST(init_bounds_cay_file)
     cay_close_fd(&in[0]);
     for (size_t i = 1; i < CAY_MAX_FILE_CALLS; i++)
         CHECK_EQ("ends with its data", finish(&out[i], &in[i], &rq), CAY_FILE_INCOMPLETE);
-    struct sut_job j = {.script = "ls -A /tmp | grep -c '^[.]cay-'; rm -f /tmp/.cay-*"};
+    struct sut_job j = {.script = script};
     CAY_AUTO_ARENA struct cay_arena a = {0};
     CHECK_EQ("exec", sut_start(&s, &j), CAY_INIT_OK);
     (void)sut_await(&j, NULL, &a);
     CHECK_STR("only the killed one left its file", sut_output(&j, CAY_RECORD_STDOUT, &a), "1\n");
+    CHECK_EQ("nothing else", rmdir(dir), 0);
     cay_close_fd(&j.log_fd);
     sut_end(&s);
 }

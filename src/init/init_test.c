@@ -200,6 +200,8 @@ TEST(init_answers_at_the_end_if_it_comes_soon)
         CHECK(waits[i].what, sut_send_exec(&s, s.conn, &j));
         CHECK(waits[i].what, sut_send_raw(s.conn, &ping, sizeof ping, NULL, 0, NULL, 0));
         CHECK_EQ(waits[i].what, sut_receive(s.conn, &reply, NULL, 0), waits[i].result);
+        CHECK_EQ("its beginning is seen", lseek(j.log_fd, 0, SEEK_CUR),
+                 waits[i].job.await_ms && waits[i].result == 0 ? CAY_INIT_BEGUN : 0);
         CHECK_EQ(waits[i].what, reply.ran_us > 0, waits[i].ended);
         if (waits[i].ended)
             CHECK_STR("as its log says", sut_summary(&j, &a).reason, "exited");

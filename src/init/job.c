@@ -238,6 +238,8 @@ void cay_job_status(struct cay_init *in, struct cay_job *job)
     job->state = CAY_JOB_RUNNING;
     if (failed || in->now_ms >= job->answer_at_ms)
         cay_job_answer(in, job, reply);
+    else
+        (void)lseek(job->log_fd, CAY_INIT_BEGUN, SEEK_SET); /* of a file: cannot fail */
     if (failed)
         give_up(in, job);
 }

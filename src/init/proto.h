@@ -13,6 +13,7 @@
 
 #define CAY_INIT_VERSION 1
 #define CAY_INIT_AWAIT_MAX 100
+#define CAY_INIT_BEGUN 1
 #define CAY_INIT_UID 65535 /* pid 1's own, inside; refused as `user` */
 #define CAY_CAP(name) (UINT64_C(1) << CAP_##name)
 /* What root inside has, and what pid 1 has: the same, and the right to hand less to a child. */
@@ -77,8 +78,9 @@ struct cay_init_request {
     union {
         uint32_t signal; /* KILL; STOP: 0 is SIGTERM */
         uint32_t window; /* RESIZE, EXEC with a terminal: columns, and rows << 16 */
-        /* EXEC without one: its answer waits for its end, if that comes so soon. Who is older
-         * than this answers at once. */
+        /* EXEC without one: its answer waits for its end, if that comes so soon. That it was
+         * begun is seen before: its log, which is written by offset only, is moved to
+         * CAY_INIT_BEGUN. Who is older than this answers at once. */
         uint32_t await_ms;
     };
     uint32_t grace_ms;   /* STOP; EXEC: between SIGTERM and SIGKILL of its timeout */

@@ -159,6 +159,29 @@ def test_one_that_does_not_answer_holds_up_nobody(fresh):
     assert client.sh("island", "echo again") == "again\n"
 
 
+def test_what_has_begun_is_waited_for(fresh):
+    """pid 1 stands still between the beginning of a short command and its end: nobody is told that it failed."""
+    server = fresh().start()
+    client = server.client()
+    ident = client.create("island")["id"]
+    init, logs = server.init(ident), Path(server.data, "logs", ident)
+    told = []
+    for i in range(20):
+        ask = {"command": f"echo {i}; exec sleep 0.015"}
+        asker = threading.Thread(target=lambda ask=ask: told.append(server.client().post("/sandbox/island/exec", ask)))
+        asker.start()
+        until(lambda: any(f"\0{i}\n".encode() in f.read_bytes() for f in logs.glob("*.log")), "it runs", 10, 0)
+        os.kill(init, signal.SIGSTOP)
+        asker.join(1)
+        if asker.is_alive():  # else it was quicker than we
+            break
+    asker.join(6)
+    waits = asker.is_alive()
+    os.kill(init, signal.SIGCONT)
+    asker.join()
+    assert waits and told[-1].status == 200 and told[-1].json()["stdout"] == f"{i}\n", told
+
+
 def test_dies_while_paused_and_nobody_is_there(fresh):
     server = fresh().start()
     client, box, _ = begin(server)
