@@ -178,6 +178,25 @@ static const struct {
     {"all of it", 1000000, 1000000, true},
 };
 
+/* Wherever in a block its last record ends up. */
+TEST(log_summary_finds_the_exit_at_a_border)
+{
+    static char bytes[CAY_LOG_BLOCK];
+    for (size_t n = CAY_LOG_BLOCK - 400; n < CAY_LOG_BLOCK; n++) {
+        struct cay_writer w;
+        CAY_AUTO_FD int fd = new_log(&w);
+        CAY_AUTO_ARENA struct cay_arena a = {0};
+        struct cay_error err = {0};
+        struct cay_execution x = {0};
+        struct cay_record_exit e = {.reason = CAY_REASON_EXITED, .stdout_bytes = n};
+        cay_writer_output(&w, CAY_RECORD_STDOUT, bytes, n, 2);
+        CHECK("exit", cay_writer_record(&w, CAY_RECORD_EXIT, &e, sizeof e, 3));
+        CHECK_EQ("summary", cay_log_summary(fd, &a, &x, &err), 0);
+        CHECK_EQ("it has ended", x.status, CAY_EXEC_EXITED);
+        CHECK_EQ("having said so much", x.stdout_bytes, n);
+    }
+}
+
 TEST(log_summary_finds_the_exit)
 {
     static char bytes[1000000];

@@ -109,7 +109,7 @@ int cay_log_summary(int fd, struct cay_arena *a, struct cay_execution *out, stru
         return ret;
 
     bool one_block = r.ended; /* the read saw the end of the file */
-    ret = walk(&r, CAY_LOG_BLOCK - CAY_RECORD_PAD_MAX, &x, err);
+    ret = walk(&r, CAY_LOG_BLOCK, &x, err);
     if (ret == 0 && !one_block)
         ret = walk_rest(&r, &x, err);
     if (ret < 0)
