@@ -120,6 +120,8 @@ static int answer(struct cay_req *req, struct cay_resp *resp, const struct cay_e
     else if (cay_core_input(req->core, req->owner, ex->sandbox_id, ex->id, true, &ends,
                             &at->no_input) < 0)
         ends = (struct cay_input_ends){-1, -1}; /* told to whoever types */
+    else
+        at->no_input.code = CAY_OK; /* whatever was tried first */
     struct cay_socket socket = {
         .ops = &ops,
         .ctx = at,

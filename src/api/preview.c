@@ -285,12 +285,22 @@ static int refuse_stranger(struct cay_error *err)
                        "this preview is private: open a signed link, or send a token as Cay-Token");
 }
 
+/* Only we can tell a JWT of ours from a service's own; our keys are known by their prefix. */
+static bool shows_our_jwt(struct cay_req *req)
+{
+    struct cay_account who;
+    struct cay_error ignored; /* then it is somebody else's */
+    return preview.auth->on && preview.auth->jwt && cay_req_header(req, "authorization") &&
+           cay_auth_identify(preview.auth, req, NULL, &who, &ignored) != CAY_ERR_UNAUTHORIZED;
+}
+
 /* found: what the look-up without a name said; strangers do not learn it. */
 static int admit(struct cay_req *req, struct cay_preview_visit *v, const char *proof, int found,
                  struct cay_error *err)
 {
     const char *token = cay_req_header(req, "cay-token");
     bool is_public = found == 0 && v->port && v->port->is_public;
+    v->hides_authorization = shows_our_jwt(req);
     if (is_public)
         return 0;
     if (!preview.auth->on)
@@ -304,7 +314,7 @@ static int admit(struct cay_req *req, struct cay_preview_visit *v, const char *p
         return found < 0 ? found : check_origin(req, true, err);
     struct cay_error refused = {0};
     int r = by_token(req, v, token, &refused);
-    v->hides_authorization = !token && r != CAY_ERR_UNAUTHORIZED;
+    v->hides_authorization |= !token && r != CAY_ERR_UNAUTHORIZED;
     if (r == CAY_ERR_UNAUTHORIZED)
         return refuse_stranger(err);
     if (r < 0)

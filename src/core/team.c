@@ -74,6 +74,20 @@ int cay_core_find_team(struct cay_core *core, const struct cay_account *owner, c
     return r;
 }
 
+/* A team has a quota of its own, which only the operator sets: whoever has one could leave it by
+ * working for a team that he made. */
+static int refuse_bounded(struct cay_core *core, const struct cay_account *owner,
+                          struct cay_arena *a, struct cay_error *err)
+{
+    struct cay_holder h;
+    int r = cay_core_holder(core, owner->id, a, &h, err);
+    for (int i = 0; r == 0 && !(owner->scopes & CAY_SCOPE_ADMIN) && i < CAY_QUOTAS; i++)
+        if (h.quota.at[i] != CAY_QUOTA_NONE)
+            r = cay_fail_as(err, CAY_ERR_FORBIDDEN, "ACCOUNT_HAS_QUOTA",
+                            "an account with a quota makes no teams: ask the operator for one");
+    return r;
+}
+
 int cay_core_team_create(struct cay_core *core, const struct cay_account *owner, const char *name,
                          struct cay_arena *a, struct cay_holder *out, struct cay_error *err)
 {
@@ -85,7 +99,9 @@ int cay_core_team_create(struct cay_core *core, const struct cay_account *owner,
         return cay_fail_field(err, "name", "name must have 1 to %d bytes", CAY_MAX_LABEL);
     if (cay_id_is_team(owner->id))
         return cay_fail(err, CAY_ERR_FORBIDDEN, "a team's key makes no teams");
-    int r = cay_store_member_list(core->store, NULL, owner->id, a, &there, err);
+    int r = refuse_bounded(core, owner, a, err);
+    if (r == 0)
+        r = cay_store_member_list(core->store, NULL, owner->id, a, &there, err);
     if (r == 0 && there.count >= CAY_MAX_MEMBERS)
         r = cay_fail_as(err, CAY_ERR_LIMIT, "TOO_MANY_TEAMS", "at most %d teams of one account",
                         CAY_MAX_MEMBERS);

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may come in: keys, JWTs and sandboxes' own tokens, on a real server; and that no secret gets into its log."""
-import base64
-import hashlib
-import hmac
 import json
 import os
 import stat
@@ -12,10 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from harness.jwt import SECRET, jwt
 from harness.server import CAY
 from harness.wait import stretch
-
-SECRET = "an-issuer's-secret-of-enough-bytes-0123456789"
 
 
 def cay(server, *args, token=None, user=None):
@@ -131,7 +127,14 @@ def test_team(house):
     assert [s["name"] for s in bob.get("/sandbox", team_id=team).json()["sandboxes"]] == ["shared"]
     said(house, "team", "set", "--account", "ann", team, "bob", "member")
     assert bob.sh(box["id"], "echo hi") == "hi\n"
-    assert bob.delete(f"/sandbox/{box['id']}").status == 200
+    told = bob.post("/sandbox/status:batchGet", {"sandbox_ids": [box["id"]]}).json()
+    assert (told["statuses"][0]["status"], told["errors"]) == ("RUNNING", []), told
+    kept = bob.post(f"/sandbox/{box['id']}/snapshot").json()["id"]
+    told = bob.request("DELETE", "/sandbox/bulk", {"sandboxIds": [box["id"]]}).json()
+    assert (told["succeeded"], told["failed"]) == ([box["id"]], []), told
+    answer = ann.delete(f"/teams/{team}")
+    assert (answer.status, answer.error["code"]) == (409, "ACCOUNT_IN_USE"), "it would be nobody's"
+    assert bob.delete(f"/snapshots/{kept}").status == 200
     assert ann.delete(f"/teams/{team}").status == 200
     answer = ann.post("/sandbox", {"teamId": team})
     assert (answer.status, answer.error["details"]) == (404, {"field": "teamId"}), answer
@@ -159,6 +162,37 @@ def test_quota_holds_under_a_rush(house):
         assert ann.delete(f"/sandbox/{answer.json()['id']}").status == 200
 
 
+def test_quota_cannot_be_left(house):
+    """By no team of one's own, and by no snapshots."""
+    said(house, "account", "create", "carl")
+    carl = client_of(house, "carl", "--scopes", "write,account")
+    team = carl.post("/teams", {"name": "before"}).json()["id"]
+    said(house, "quota", "set", "--account", "carl", "diskBytes=2g")
+    answer = carl.post("/teams", {"name": "out"})
+    assert (answer.status, answer.error["code"]) == (403, "ACCOUNT_HAS_QUOTA"), answer
+    box = carl.create("full", diskSizeGB=1)
+    carl.sh("full", "head -c 1200k /dev/urandom > big")
+    kept = [carl.post("/sandbox/full/snapshot").json()]
+    used = carl.get("/quota").json()["quotas"]["diskBytes"]["used"]
+    assert used == box["diskSizeGB"] * 10**9 + kept[0]["sizeBytes"] and kept[0]["sizeBytes"] > 10**6, kept
+    said(house, "quota", "set", "--account", "carl", f"diskBytes={10**9 + 10**6}")
+    answer = carl.post("/sandbox/full/snapshot")
+    assert (answer.status, answer.error["code"]) == (429, "QUOTA_EXCEEDED"), answer
+    assert carl.delete("/sandbox/full").status == 200
+    for one in kept:
+        assert carl.delete(f"/snapshots/{one['id']}").status == 200
+    operator = house.client(token=said(house, "key", "create", "--account", "carl", "--scopes", "write"))
+    assert operator.request("PUT", f"/quota?teamId={team}", {"sandboxes": 1}).status == 403, "the operator's"
+    done = subprocess.run(["curl", "-s", "--unix-socket", os.path.join(house.data, "run", "admin.sock"), "-X", "PUT",
+                           "-H", "Content-Type: application/json", "-H", "X-Cay-Account: carl", "-d", '{"sandboxes": 7}',
+                           f"http://cay/api/v1/quota?teamId={team}"], capture_output=True, text=True, timeout=stretch(10))
+    told = json.loads(done.stdout)
+    assert (told["accountId"], told["quotas"]["sandboxes"]["limit"]) == (team, 7), done
+    assert carl.get("/quota").json()["quotas"]["diskBytes"]["limit"] == 10**9 + 10**6, "his own is as it was"
+    assert carl.delete(f"/teams/{team}").status == 200
+    said(house, "account", "rm", "carl")
+
+
 def test_no_secret_in_the_log(house):
     ann = client_of(house, "ann", "--scopes", "write,account")
     box = ann.create("quiet", environmentVars={"PASS": "hush-environment"})
@@ -175,14 +209,6 @@ def test_no_secret_in_the_log(house):
         kept = f.read() + open(os.path.join(house.data, "cay.db-wal"), "rb").read()
     for secret in (ann.token, more, inside):
         assert secret[4:].encode() not in kept, "what is kept is a hash"
-
-
-def jwt(claims, secret=SECRET, alg="HS256"):
-    def part(data):
-        return base64.urlsafe_b64encode(data).rstrip(b"=")
-
-    text = part(json.dumps({"alg": alg}).encode()) + b"." + part(json.dumps(claims).encode())
-    return (text + b"." + part(hmac.new(secret.encode(), text, hashlib.sha256).digest())).decode()
 
 
 def test_jwt(fresh, tmp_path):

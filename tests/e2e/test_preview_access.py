@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may see what listens inside a sandbox: by a token, a signed link, or as anybody; and a decision that is used again."""
+import time
 from urllib.parse import urlsplit
 
 import pytest
 
+from harness.jwt import SECRET, jwt
 from harness.server import Server
 from harness.wait import until
 from harness.web import PORT, Web, serve
@@ -75,6 +77,24 @@ def test_public(ann, shown):
     assert "authorization" not in told, "a token of ours is never shown to a sandbox"
     assert ann.post("/sandbox/shown/ports", {"port": PORT}).json()["public"] is False
     assert web.get().status == 401
+
+
+def test_no_jwt_is_shown_to_a_service(fresh, tmp_path):
+    """By whatever way the visitor came in."""
+    key = tmp_path / "key"
+    key.write_text(SECRET + "\n")
+    key.chmod(0o600)
+    server = fresh("--auth", "jwt", "--jwt-key", str(key), "--jwt-issuer", "https://id", "--jwt-audience", "cay").start()
+    claims = {"iss": "https://id", "aud": "cay", "sub": "ann", "exp": time.time() + 600}
+    ours = jwt(claims)
+    client = server.client(token=ours)
+    box = client.create("shown", ports=[{"port": PORT, "public": True}])
+    serve(client, "shown")
+    web = Web(client, box)
+    for token, shown_to in ((ours, False), (jwt(claims, secret=SECRET + "x"), True), ("app", True)):
+        told = web.get("/echo", {"Authorization": f"Bearer {token}"}).json()["headers"]
+        assert ("authorization" in told) == shown_to, told
+    assert client.delete("/sandbox/shown").status == 200
 
 
 # ---- a decision that is used again ----

@@ -338,17 +338,24 @@ static const struct cay_field quota_fields[] = {
 /* The whole of it: what is not named has no bound. */
 static int put_quota(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
+    struct team_query q = {0};
     struct quota_body body;
     struct cay_quota quota;
     for (int i = 0; i < CAY_QUOTAS; i++)
         body.at[i] = CAY_QUOTA_NONE;
-    int r = cay_req_decode(req, quota_fields, &body, err);
+    int r = cay_req_decode_query(req, team_fields, &q, err);
+    if (r == 0)
+        r = cay_req_decode(req, quota_fields, &body, err);
     if (r < 0)
         return r;
     for (int i = 0; i < CAY_QUOTAS; i++)
         quota.at[i] =
             body.at[i] < 0 ? CAY_QUOTA_NONE : (int64_t)(body.at[i] * cay_quota_unit(i) + 0.5);
-    r = cay_core_quota_set(req->core, req->owner->id, &quota, err);
+    struct cay_holder of;
+    struct cay_quota used;
+    r = cay_core_quota(req->core, req->owner, q.team_id, req->arena, &of, &used, err);
+    if (r == 0)
+        r = cay_core_quota_set(req->core, of.id, &quota, err);
     return r < 0 ? r : get_quota(req, resp, err);
 }
 

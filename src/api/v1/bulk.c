@@ -52,6 +52,7 @@ static int delete_many(struct cay_req *req, struct cay_resp *resp, struct cay_er
         if (cay_core_delete(req->core, req->owner, body.ids.at[i], CAY_WORKSPACE_AS_IT_IS,
                             req->arena, &sb, &errors[i]) < 0)
             continue;
+        errors[i].code = CAY_OK; /* whatever was tried first */
         cay_jw_str(w, NULL, sb.id);
         gone++;
     }

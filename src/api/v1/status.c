@@ -78,6 +78,8 @@ static int batch_get(struct cay_req *req, struct cay_resp *resp, struct cay_erro
             *err = errors[i];
             return r;
         }
+        if (r == 0)
+            errors[i].code = CAY_OK; /* whatever was tried first */
     }
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);

@@ -84,8 +84,9 @@ static int read_quota(const char *text, struct cay_quota *out, struct cay_error 
     return 0;
 }
 
+/* kept_out: how many snapshots and volumes; may be NULL. */
 static int read_usage(struct cay_sqlite_db *db, const char *account_id, struct cay_quota *out,
-                      struct cay_error *err)
+                      int64_t *kept_out, struct cay_error *err)
 {
     struct cay_quota used = {{0}};
     sqlite3_stmt *s;
@@ -93,7 +94,10 @@ static int read_usage(struct cay_sqlite_db *db, const char *account_id, struct c
         db, USAGE,
         "SELECT count(*), coalesce(sum(json_extract(meta_data, '$.config.cpu_milli')), 0),"
         " coalesce(sum(json_extract(meta_data, '$.config.memory_bytes')), 0),"
-        " coalesce(sum(json_extract(meta_data, '$.config.disk_bytes')), 0)"
+        " coalesce(sum(json_extract(meta_data, '$.config.disk_bytes')), 0) +"
+        " (SELECT coalesce(sum(json_extract(meta_data, '$.size_bytes')), 0)"
+        "  FROM kept WHERE account_id = ?1),"
+        " (SELECT count(*) FROM kept WHERE account_id = ?1)"
         " FROM sandboxes INDEXED BY sandboxes_living WHERE account_id = ?1 AND deleted_at IS NULL",
         &s, err);
     if (r < 0)
@@ -104,6 +108,8 @@ static int read_usage(struct cay_sqlite_db *db, const char *account_id, struct c
             used.at[i] = sqlite3_column_int64(s, i);
     else
         r = cay_sqlite_fail(db, err, "the database cannot be read");
+    if (kept_out)
+        *kept_out = sqlite3_column_int64(s, CAY_QUOTA_DISK_BYTES + 1);
     cay_sqlite_reset(s);
     if (r == 0)
         *out = used;
@@ -171,7 +177,7 @@ int cay_sqlite_check_quota(struct cay_sqlite_db *db, const struct cay_sandbox *s
         grows = grows || wanted[i] > own.at[i];
     if (r < 0 || !grows)
         return r;
-    r = read_usage(db, sb->account_id, &used, err);
+    r = read_usage(db, sb->account_id, &used, NULL, err);
     for (int i = 0; r == 0 && i < (int)CAY_COUNT(wanted); i++) {
         int64_t more = wanted[i] - own.at[i];
         double unit = cay_quota_unit(i);
@@ -179,6 +185,21 @@ int cay_sqlite_check_quota(struct cay_sqlite_db *db, const struct cay_sandbox *s
             r = cay_fail_quota(err, cay_quota_name(i), (double)quota.at[i] / unit,
                                (double)used.at[i] / unit);
     }
+    return r;
+}
+
+int cay_sqlite_check_room(struct cay_sqlite_db *db, const char *account_id, struct cay_error *err)
+{
+    struct cay_quota quota, used;
+    bool found;
+    const int kind = CAY_QUOTA_DISK_BYTES;
+    int r = find_quota(db, account_id, &quota, &found, err);
+    if (r < 0 || !found || quota.at[kind] == CAY_QUOTA_NONE)
+        return r;
+    r = read_usage(db, account_id, &used, NULL, err);
+    if (r == 0 && used.at[kind] >= quota.at[kind])
+        r = cay_fail_quota(err, cay_quota_name(kind), (double)quota.at[kind] / cay_quota_unit(kind),
+                           (double)used.at[kind] / cay_quota_unit(kind));
     return r;
 }
 
@@ -190,7 +211,7 @@ static int usage(struct cay_store *store, const char *account_id, struct cay_quo
     int e = cay_sqlite_borrow(s, &r, err);
     if (e < 0)
         return e;
-    e = read_usage(&r->db, account_id, out, err);
+    e = read_usage(&r->db, account_id, out, NULL, err);
     cay_sqlite_give_back(s, r);
     return e;
 }
@@ -206,11 +227,13 @@ static int write_row(struct cay_store *s, struct cay_sqlite_job *job, struct cay
 static int let_go(struct cay_sqlite_db *db, const char *id, struct cay_error *err)
 {
     struct cay_quota used;
+    int64_t kept = 0;
     sqlite3_stmt *s;
-    int r = read_usage(db, id, &used, err);
-    if (r == 0 && used.at[CAY_QUOTA_SANDBOXES] > 0)
-        r = cay_fail_as(err, CAY_ERR_CONFLICT, "ACCOUNT_IN_USE", "it has %lld sandboxes",
-                        (long long)used.at[CAY_QUOTA_SANDBOXES]);
+    int r = read_usage(db, id, &used, &kept, err);
+    if (r == 0 && (used.at[CAY_QUOTA_SANDBOXES] > 0 || kept > 0))
+        r = cay_fail_as(err, CAY_ERR_CONFLICT, "ACCOUNT_IN_USE",
+                        "it has %lld sandboxes, and %lld snapshots and volumes",
+                        (long long)used.at[CAY_QUOTA_SANDBOXES], (long long)kept);
     if (r == 0)
         r = cay_sqlite_prepare(
             db, MEMBER_CLEAR, "DELETE FROM members WHERE team_id = ?1 OR account_id = ?1", &s, err);

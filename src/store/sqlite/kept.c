@@ -47,7 +47,10 @@ static int run_put(struct cay_sqlite_db *db, struct cay_sqlite_job *job, struct 
 {
     const struct cay_kept *kept = job->kept;
     sqlite3_stmt *s;
-    int r = cay_sqlite_prepare(db, PUT,
+    bool begins = kept->kind == CAY_SNAPSHOT && !kept->ready;
+    int r = begins ? cay_sqlite_check_room(db, kept->account_id, err) : 0;
+    if (r == 0)
+        r = cay_sqlite_prepare(db, PUT,
                                "INSERT INTO kept (id, account_id, kind, status, sandbox_id,"
                                " meta_data, created_at, updated_at, expires_at)"
                                " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"

@@ -67,6 +67,8 @@ extern const struct cay_access_ops cay_sqlite_access; /* access.c */
 /* Inside the transaction of an insert or an update: may the account have this one, and so large? */
 int cay_sqlite_check_quota(struct cay_sqlite_db *db, const struct cay_sandbox *sb,
                            struct cay_error *err);
+/* That the quota leaves room for one more snapshot; its size is not known before it is made. */
+int cay_sqlite_check_room(struct cay_sqlite_db *db, const char *account_id, struct cay_error *err);
 
 /* All rows that the statement gives; resets it. */
 int cay_sqlite_rows(struct cay_sqlite_reader *r, sqlite3_stmt *s, struct cay_arena *a,

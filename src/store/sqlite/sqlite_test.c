@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What only this store has: files that can be damaged, a log, groups, a disk that is full. */
 #include "store/migrations/migrations.h"
+#include "store/sqlite/file.h"
 #include "store/sqlite/sqlite.h"
+#include "store/sqlite/syncer.h"
 #include "tests/test.h"
 #include <fcntl.h>
 #include <signal.h>
@@ -30,6 +32,28 @@ static struct cay_sandbox make(const char *name)
     cay_id_sandbox(sb.id);
     sb.spec.name = name;
     return sb;
+}
+
+/* The kernel tells of a failed sync once: nobody behind it is told that his is good, until all was
+ * written back. */
+TEST(sqlite_a_failed_sync_is_everybodys)
+{
+    CAY_AUTO_FD int dir = dir_fd();
+    struct cay_error err = {0};
+    struct cay_sqlite_checkpoint checkpoint = {0};
+    struct cay_sqlite_syncer y;
+    CHECK_EQ("open", cay_sqlite_syncer_open(&y, dir, &checkpoint, &err), 0);
+    uint64_t first = cay_sqlite_syncer_begin(&y);
+    CHECK_EQ("there is no log", cay_sqlite_syncer_end(&y, first, &err), CAY_ERR_STORE);
+    CAY_AUTO_FD int log = openat(dir, CAY_SQLITE_FILE "-wal", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    uint64_t second = cay_sqlite_syncer_begin(&y);
+    CHECK_EQ("behind a failure", cay_sqlite_syncer_end(&y, second, &err), CAY_ERR_STORE);
+    CHECK_EQ("who looks late", cay_sqlite_syncer_end(&y, first, &err), CAY_ERR_STORE);
+    atomic_store(&checkpoint.unsynced, false);
+    uint64_t third = cay_sqlite_syncer_begin(&y);
+    CHECK_EQ("all was written back", cay_sqlite_syncer_end(&y, third, &err), 0);
+    cay_sqlite_syncer_close(&y);
+    CHECK("log", log >= 0);
 }
 
 static void insert_many(struct cay_store *s, int count)

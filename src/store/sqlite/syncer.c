@@ -25,12 +25,15 @@ static void *serve(void *arg)
             break;
         uint64_t upto = y->wanted;
         (void)pthread_mutex_unlock(&y->lock);
-        bool good = sync_log(y);
+        /* The kernel tells of a failure once: what is asked for behind it is no more on the disk
+         * than what was asked for before. */
+        bool good = sync_log(y) && !atomic_load(&y->checkpoint->unsynced);
         (void)pthread_mutex_lock(&y->lock);
         cay_metric_add(&cay_store_syncs, good);
         if (!good) {
             atomic_store(&y->checkpoint->unsynced, true);
-            y->failed_from = y->finished + 1;
+            if (y->failed_upto == 0) /* some of an earlier range may not have looked yet */
+                y->failed_from = y->finished + 1;
             y->failed_upto = upto;
         }
         y->finished = upto;
