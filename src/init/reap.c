@@ -114,6 +114,7 @@ static pid_t peek(char process[16])
 void cay_reap(struct cay_init *in)
 {
     in->reap_more = false;
+    in->childless = false; /* also when a full turn ends before it is known */
     for (int i = 0; i < REAP_MAX; i++) {
         struct rusage use;
         char process[16];
