@@ -40,16 +40,24 @@ static void day_of(int64_t time_ms, char out[CAY_AUDIT_DAY])
     cay_str_copy(out, CAY_AUDIT_DAY, cay_clock_iso(time_ms, iso));
 }
 
-static void forget_old(struct cay_audit *audit, int64_t now_ms)
+/* A clock that was set wrong must not cost the audit: a day goes only when a new one has come, so
+ * that there are never fewer, and none goes when the clock has leapt over CAY_AUDIT_GAP_DAYS. */
+static void forget_oldest(struct cay_audit *audit, int64_t now_ms)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_strs days;
-    char oldest[CAY_AUDIT_DAY], name[CAY_AUDIT_NAME];
-    day_of(now_ms - CAY_AUDIT_DAYS * DAY_MS, oldest);
+    char keep_from[CAY_AUDIT_DAY], leapt[CAY_AUDIT_DAY], name[CAY_AUDIT_NAME];
+    size_t before = 0; /* the newest day that is over; later ones are a wrong clock's */
+    day_of(now_ms - CAY_AUDIT_DAYS * DAY_MS, keep_from);
+    day_of(now_ms - CAY_AUDIT_GAP_DAYS * DAY_MS, leapt);
     cay_audit_days(audit->dir_fd, &a, &days);
-    for (size_t i = 0; i < days.count; i++)
-        if (strcmp(days.at[i], oldest) < 0)
-            (void)unlinkat(audit->dir_fd, cay_audit_name(days.at[i], name), 0); /* or next time */
+    while (before < days.count && strcmp(days.at[before], audit->day) >= 0)
+        before++;
+    if (before == days.count || strcmp(days.at[before], leapt) < 0)
+        return;
+    const char *oldest = days.at[days.count - 1];
+    if (strcmp(oldest, keep_from) < 0)
+        (void)unlinkat(audit->dir_fd, cay_audit_name(oldest, name), 0); /* or next time */
 }
 
 /* Today's file; the one of yesterday is on the disk before it is let go. */
@@ -59,8 +67,11 @@ static int turn_day(struct cay_audit *audit, int64_t now_ms, struct cay_error *e
     day_of(now_ms, day);
     if (audit->fd >= 0 && strcmp(day, audit->day) == 0)
         return 0;
-    int fd = openat(audit->dir_fd, cay_audit_name(day, name),
-                    O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const int how = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+    int fd = openat(audit->dir_fd, cay_audit_name(day, name), how | O_EXCL, 0600);
+    bool is_new = fd >= 0;
+    if (!is_new && errno == EEXIST)
+        fd = openat(audit->dir_fd, name, how, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_STORE, "cannot open the audit of %s", day);
     if (audit->fd >= 0)
@@ -69,7 +80,8 @@ static int turn_day(struct cay_audit *audit, int64_t now_ms, struct cay_error *e
     audit->fd = fd;
     cay_str_copy(audit->day, sizeof audit->day, day);
     (void)fsync(audit->dir_fd); /* the file's name */
-    forget_old(audit, now_ms);
+    if (is_new)
+        forget_oldest(audit, now_ms);
     return 0;
 }
 

@@ -4,7 +4,7 @@
  *
  * A line is one write, so that the server's death takes none that was added; a thread of its own
  * brings them to the disk, many at a time and within CAY_AUDIT_SYNC_MS, so that nobody's answer
- * waits for that. Days older than CAY_AUDIT_DAYS are removed. */
+ * waits for that. Days older than CAY_AUDIT_DAYS are removed, one for each new day. */
 #pragma once
 #include "base/arena.h"
 #include "base/error.h"

@@ -133,14 +133,57 @@ TEST(audit_pages_over_windows_and_days)
     cay_audit_close(audit);
 }
 
-TEST(audit_forgets_old_days)
+static const char *day_ago(int days, char out[24])
 {
-    write_day("2020-02-03.jsonl", "{}\n");
+    char iso[CAY_ISO_SIZE];
+    snprintf(out, 24, "%.10s.jsonl",
+             cay_clock_iso(cay_clock_ms() - days * (24 * 60 * 60 * 1000LL), iso));
+    return out;
+}
+
+static bool has(const char *name)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/%s", test_dir(), name);
+    return access(path, F_OK) == 0;
+}
+
+/* So that the next open begins a day. */
+static void forget_today(void)
+{
+    char name[24], path[4200];
+    snprintf(path, sizeof path, "%s/%s", test_dir(), day_ago(0, name));
+    CHECK_EQ("today's", unlink(path), 0);
+}
+
+TEST(audit_forgets_one_old_day_for_each_new_one)
+{
+    char name[24];
+    static const int days[] = {-400, 1, 89, 92, 93};
+    for (size_t i = 0; i < COUNT(days); i++)
+        write_day(day_ago(days[i], name), "{}\n");
     write_day("other.txt", "mine");
-    struct cay_audit *audit = open_audit();
-    int dir = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    CHECK("old", faccessat(dir, "2020-02-03.jsonl", F_OK, 0) < 0);
-    CHECK_EQ("not ours", faccessat(dir, "other.txt", F_OK, 0), 0);
-    close(dir);
-    cay_audit_close(audit);
+    cay_audit_close(open_audit());
+    CHECK("the oldest", !has(day_ago(93, name)));
+    CHECK("one at a time", has(day_ago(92, name)));
+    cay_audit_close(open_audit());
+    CHECK("not at every start", has(day_ago(92, name)));
+    forget_today();
+    cay_audit_close(open_audit());
+    CHECK("then the next", !has(day_ago(92, name)));
+    forget_today();
+    cay_audit_close(open_audit());
+    CHECK("none that is young", has(day_ago(89, name)));
+    CHECK("none of a clock that was ahead", has(day_ago(-400, name)));
+    CHECK("not ours", has("other.txt"));
+}
+
+TEST(audit_outlives_a_clock_that_leaps)
+{
+    char name[24];
+    for (int i = 0; i < 3; i++)
+        write_day(day_ago(365 + i, name), "{}\n");
+    cay_audit_close(open_audit());
+    for (int i = 0; i < 3; i++)
+        CHECK(day_ago(365 + i, name), has(name));
 }

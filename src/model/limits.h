@@ -267,6 +267,7 @@
 
 /* records */
 #define CAY_AUDIT_DAYS 90
+#define CAY_AUDIT_GAP_DAYS 30 /* without a line: more than that, and the clock is not believed */
 #define CAY_AUDIT_SYNC_MS 200
 #define CAY_AUDIT_SCAN (32 * CAY_MIB)  /* looked at for one page */
 #define CAY_EVENTS_BYTES (4 * CAY_MIB) /* of one account's events; older ones go */
