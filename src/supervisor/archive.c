@@ -2,7 +2,6 @@
 /* GNU tar does the walking: hard links, holes, devices and every attribute, with constant memory,
  * and it lets nothing out of the directory that it unpacks into. */
 #include "supervisor/archive.h"
-#include "base/buf.h"
 #include "base/sha256.h"
 #include "base/str.h"
 #include "model/limits.h"
@@ -107,12 +106,12 @@ static int pass_on(int from, int to, struct cay_error *err)
 /* ---- writing ---- */
 
 /* A list of names as a file that tar reads. */
-static int list_fd(const char *text, struct cay_error *err)
+static int list_fd(const struct cay_buf *names, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = memfd_create("names", 0);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a list");
-    int r = put(fd, text, strlen(text), err);
+    int r = put(fd, names->data, names->len, err);
     return r < 0 ? r : cay_take_fd(&fd);
 }
 
@@ -151,6 +150,8 @@ int cay_archive_write(const struct cay_archive *what, int out, struct cay_error 
                                 "--transform=flags=rSh;s,^new-bb-," CAY_ARCHIVE_TREES "sb-,",
                                 "--transform=flags=rSh;s,^new-bn-," CAY_ARCHIVE_TREES "sn-,",
                                 "--transform=flags=rSh;s,^new-bo-," CAY_ARCHIVE_TREES "vo-,",
+                                "--null", /* in lists, where nothing is an option then */
+                                "--verbatim-files-from",
                                 "-C",
                                 plain_dir,
                                 "-T",

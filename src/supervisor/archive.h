@@ -3,6 +3,7 @@
  * block of 512 bytes with the SHA-256 of all before it. docs/backup.md says what is in it. */
 #pragma once
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/error.h"
 
 #define CAY_ARCHIVE_FORMAT "cay-backup"
@@ -10,10 +11,11 @@
 #define CAY_ARCHIVE_MANIFEST "manifest.json"
 #define CAY_ARCHIVE_TREES "trees/"
 
-/* What is to go in: names, one in a line, in a directory; of trees, as the engine names copies. */
+/* What is to go in: names, a NUL behind each, in a directory; of trees, as the engine names copies.
+ */
 struct cay_archive {
-    int plain_fd, trees_fd;    /* directories */
-    const char *plain, *trees; /* names in them */
+    int plain_fd, trees_fd;              /* directories */
+    const struct cay_buf *plain, *trees; /* names in them */
 };
 
 int cay_archive_write(const struct cay_archive *what, int out, struct cay_error *err);

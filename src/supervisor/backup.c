@@ -29,6 +29,7 @@
 
 #define STAGE "backup" /* in DATA/engine: the copy of the database, and what else is no tree */
 #define ELSEWHERE "restored" /* in place of a boot: whatever runs here does not run there */
+#define KEY_LETTERS "abcdefghijklmnopqrstuvwxyz.-"
 #define ANSWER_MS (CAY_ENGINE_COPY_MS + CAY_BACKUP_WAIT_MS)
 
 struct backup {
@@ -156,6 +157,17 @@ static int open_stage(struct backup *b, struct cay_error *err)
     return cay_path_open_dir(b->engine_fd, STAGE, 0700, &b->stage_fd, err);
 }
 
+static void add_name(struct cay_buf *names, const char *name)
+{
+    cay_buf_add(names, name, strlen(name) + 1);
+}
+
+/* The server may make files here under any name; its keys have such ones. */
+static bool is_key(const char *name)
+{
+    return cay_str_ends(name, ".key") && strspn(name, KEY_LETTERS) == strlen(name);
+}
+
 static int copy_keys(struct backup *b, struct cay_buf *names, struct cay_error *err)
 {
     int fd = openat(b->data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -163,10 +175,10 @@ static int copy_keys(struct backup *b, struct cay_buf *names, struct cay_error *
     int r = dir ? 0 : cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot list the data directory");
     for (struct dirent *e; r == 0 && (e = readdir(dir));) {
         char *text;
-        size_t len = strlen(e->d_name);
-        if (len < 5 || strcmp(e->d_name + len - 4, ".key") != 0 || e->d_name[0] == '-')
+        size_t len;
+        if (!is_key(e->d_name))
             continue;
-        cay_buf_addf(names, "%s\n", e->d_name);
+        add_name(names, e->d_name);
         r = cay_path_read(b->data_fd, e->d_name, CAY_MIB, &b->arena, &text, &len, err);
         if (r == 0)
             r = cay_path_replace(b->stage_fd, e->d_name, text, len, 0600, err);
@@ -230,7 +242,7 @@ static int copy_histories(struct backup *b, const struct cay_strs *wanted, struc
     for (size_t i = 0; r == 0 && i < wanted->count; i++)
         if (cay_id_is_sandbox(wanted->at[i]))
             r = cay_history_save(from, wanted->at[i], to, err);
-    cay_buf_adds(names, "history\n");
+    add_name(names, "history");
     return r;
 }
 
@@ -307,21 +319,19 @@ static void name_tree(const struct backup *b, const char *id, struct cay_buf *na
         char path[64];
         snprintf(path, sizeof path, CAY_TREE_NEW CAY_TREE_BACKUP "%.22s/%s", id + 1, parts[i]);
         if (faccessat(b->files_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-            cay_buf_addf(names, "%s\n", path);
+            add_name(names, path);
     }
 }
 
 /* ---- the whole ---- */
 
-static int write_archive(struct backup *b, struct cay_buf *plain, struct cay_error *err)
+static int write_archive(struct backup *b, const struct cay_buf *plain, struct cay_error *err)
 {
     char path[PATH_MAX];
     CAY_AUTO_BUF struct cay_buf trees = {0};
     for (size_t i = 0; i < b->taken.count; i++)
         name_tree(b, b->taken.at[i], &trees);
-    cay_buf_add(&trees, "", 1);
-    cay_buf_add(plain, "", 1);
-    struct cay_archive what = {b->stage_fd, b->files_fd, plain->data, trees.data};
+    struct cay_archive what = {b->stage_fd, b->files_fd, plain, &trees};
     if (strcmp(b->file, "-") == 0)
         return cay_archive_write(&what, STDOUT_FILENO, err);
     if ((size_t)snprintf(path, sizeof path, "%s.part", b->file) >= sizeof path)
@@ -353,7 +363,9 @@ static int run(void *arg, struct cay_error *err)
     if (r == 0)
         r = cay_sqlite_copy_write(&b->store, b->stage_fd, err);
     cay_sqlite_copy_close(&b->store);
-    cay_buf_adds(&plain, CAY_ARCHIVE_MANIFEST "\ncay.db\nengine/records\n");
+    add_name(&plain, CAY_ARCHIVE_MANIFEST);
+    add_name(&plain, "cay.db");
+    add_name(&plain, "engine/records");
     if (r == 0)
         r = copy_keys(b, &plain, err);
     if (r == 0)

@@ -2,6 +2,7 @@
 """`cay backup` and `cay restore`: all of one moment, or nothing."""
 import hashlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -172,6 +173,19 @@ def test_keys_and_offline(tmp_path):
         assert again.client(token=token).get(f"/sandbox/{made['id']}").status == 200
         assert client.delete("/sandbox/a").status == 200
     shutil.rmtree(copy)
+
+
+def test_names_are_no_options(tmp_path):
+    """The server's user may make files in the data directory; root's tar does nothing that their names say."""
+    with Server() as server:
+        (Path(server.data) / "once.key\n-C..\n-C..\n-Croot\n--exclude=cay.db\ntoken.key").write_text("x")
+        (Path(server.data) / "-C.key").write_text("x")
+        done = cay("backup", tmp_path / "file", "--data", server.data, cwd=tmp_path)
+        assert os.listdir(tmp_path) == ["file"] and done.returncode == 0, done.stderr
+    members = subprocess.run(["tar", "-tf", tmp_path / "file"], capture_output=True, text=True).stdout.splitlines()
+    keys = [m for m in members if m.endswith(".key")]
+    assert members[:3] == ["manifest.json", "cay.db", "engine/records/"] and "token.key" in keys
+    assert all(re.fullmatch("[a-z]+.key", k) for k in keys), keys
 
 
 def test_refusals(tmp_path):
