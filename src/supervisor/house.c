@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "engine/box.h"
 #include "model/limits.h"
 #include <dirent.h>
 #include <errno.h>
@@ -10,11 +11,14 @@
 #include <limits.h>
 #include <netdb.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -57,13 +61,55 @@ static int open_lock(const struct cay_config *cfg, const char *name, int *fd_out
     return 0;
 }
 
-static int wait_lock(int fd, const struct cay_config *cfg, int64_t until_ms, struct cay_error *err)
+/* Which supervisor has the lock: its number, and its start, without which a number is anybody's.
+ * It stands in the lock itself, so that whoever has that now replaces what the one before wrote;
+ * commands that have it for a while leave it empty. */
+static void write_holder(const struct cay_house *h, const struct cay_config *cfg)
+{
+    char text[48];
+    int len = snprintf(text, sizeof text, "%d %llu\n", getpid(),
+                       (unsigned long long)cay_process_start(getpid()));
+    if (ftruncate(h->lock_fd, 0) == 0 && !cfg->closing)
+        (void)!pwrite(h->lock_fd, text, (size_t)len, 0); /* without it nobody is asked to go */
+}
+
+static pid_t read_holder(int lock_fd, uint64_t *start_out)
+{
+    char text[48] = "", *rest;
+    (void)!pread(lock_fd, text, sizeof text - 1, 0);
+    long pid = strtol(text, &rest, 10);
+    *start_out = strtoull(rest, NULL, 10);
+    return pid > 0 && pid <= INT_MAX && *start_out > 0 ? (pid_t)pid : 0;
+}
+
+void cay_house_ask_to_go(const struct cay_house *h)
+{
+    uint64_t start;
+    pid_t pid = read_holder(h->lock_fd, &start);
+    CAY_AUTO_FD int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    /* Looked at when the descriptor is there: then both speak of one process. */
+    if (fd >= 0 && cay_process_start(pid) == start)
+        (void)syscall(SYS_pidfd_send_signal, fd, SIGTERM, NULL, 0); /* or it has gone */
+}
+
+static int in_use(const struct cay_house *h, const struct cay_config *cfg, struct cay_error *err)
+{
+    uint64_t start;
+    pid_t pid = read_holder(h->lock_fd, &start);
+    if (pid == 0)
+        return cay_fail(err, CAY_ERR_CONFLICT,
+                        "the data directory %.100s is in use by another command", cfg->data);
+    return cay_fail(err, CAY_ERR_CONFLICT,
+                    "the data directory %.100s is in use by another cay serve (pid %d)", cfg->data,
+                    pid);
+}
+
+static int wait_lock(const struct cay_house *h, int fd, const struct cay_config *cfg,
+                     int64_t until_ms, struct cay_error *err)
 {
     while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         if (cay_clock_mono_ms() > until_ms)
-            return cay_fail(err, CAY_ERR_CONFLICT,
-                            "the data directory %.100s is in use by another cay serve (pid %d)",
-                            cfg->data, cay_house_read_pid(cfg->data, "supervisor"));
+            return in_use(h, cfg, err);
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     return 0;
@@ -78,10 +124,14 @@ static int take_lock(struct cay_house *h, const struct cay_config *cfg, int64_t 
     int64_t until_ms = cay_clock_mono_ms() + wait_ms;
     int r = open_lock(cfg, "lock", &h->lock_fd, err);
     if (r == 0)
-        r = wait_lock(h->lock_fd, cfg, until_ms, err);
+        r = wait_lock(h, h->lock_fd, cfg, until_ms, err);
     if (r == 0)
         r = open_lock(cfg, SERVERS_LOCK, &servers, err);
-    return r < 0 ? r : wait_lock(servers, cfg, until_ms, err);
+    if (r == 0)
+        r = wait_lock(h, servers, cfg, until_ms, err);
+    if (r == 0)
+        write_holder(h, cfg);
+    return r;
 }
 
 int cay_house_share_lock(struct cay_house *h, const struct cay_config *cfg, struct cay_error *err)
@@ -208,19 +258,6 @@ void cay_house_write_pid(const struct cay_house *h, const char *name, int pid)
     snprintf(file, sizeof file, "%s.pid", name);
     int len = snprintf(text, sizeof text, "%d\n", pid);
     (void)cay_path_replace(h->run_fd, file, text, (size_t)len, 0644, &ignored);
-}
-
-int cay_house_read_pid(const char *data_dir, const char *name)
-{
-    char path[PATH_MAX], text[16] = "";
-    uint64_t pid = 0;
-    snprintf(path, sizeof path, "%s/run/%s.pid", data_dir, name);
-    CAY_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd >= 0)
-        (void)!read(fd, text, sizeof text - 1);
-    text[strcspn(text, "\n")] = 0;
-    (void)cay_str_u64(text, INT_MAX, &pid); /* a file that says nothing names nobody */
-    return (int)pid;
 }
 
 /* ---- the port ---- */

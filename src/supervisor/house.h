@@ -16,6 +16,8 @@ void cay_house_find_user(struct cay_config *cfg);
  * cfg->data_fd, cfg->server_uid and _gid. A held lock: CAY_ERR_CONFLICT, naming who has it. */
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err);
+/* After a conflict: SIGTERM to the supervisor that has the lock, if one has. */
+void cay_house_ask_to_go(const struct cay_house *h);
 /* The operator's socket, which only root and the server's user may open: cfg->admin_fd. */
 int cay_house_admin(struct cay_house *h, struct cay_config *cfg, struct cay_error *err);
 void cay_house_close(struct cay_house *h);
@@ -23,7 +25,6 @@ void cay_house_close(struct cay_house *h);
  * of can open for all, one that says no more than that a server lives. */
 int cay_house_share_lock(struct cay_house *h, const struct cay_config *cfg, struct cay_error *err);
 void cay_house_write_pid(const struct cay_house *h, const char *name, int pid);
-int cay_house_read_pid(const char *data_dir, const char *name); /* 0: none */
 /* Binds cfg->listen; fills cfg->listen_fd and cfg->url. */
 int cay_port_open(struct cay_config *cfg, struct cay_error *err);
 /* cfg->builder, and cfg->recipes where nobody named a directory. */

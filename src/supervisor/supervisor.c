@@ -339,7 +339,6 @@ int cay_supervisor_down(const char *data_dir)
     CAY_AUTO_ARENA struct cay_arena a = {0};
 
     cay_log_init("supervisor");
-    int pid = cay_house_read_pid(data_dir, "supervisor");
     char mark[PATH_MAX];
     snprintf(mark, sizeof mark, "%s/instance", data_dir);
     int r = access(mark, F_OK) < 0 ? cay_fail_errno(&err, CAY_ERR_NOT_FOUND,
@@ -349,9 +348,9 @@ int cay_supervisor_down(const char *data_dir)
         /* Whoever holds the lock is asked to go first; nobody does: nothing was running. */
         k = new_keeper(&cfg);
         r = cay_house_open(&k.house, &cfg, 0, &err);
-        if (r == CAY_ERR_CONFLICT && pid > 0) {
+        if (r == CAY_ERR_CONFLICT) {
+            cay_house_ask_to_go(&k.house);
             cay_house_close(&k.house);
-            (void)kill(pid, SIGTERM);
             r = cay_house_open(&k.house, &cfg, DRAIN_MS + 3000, &err);
         }
     }

@@ -243,6 +243,31 @@ def test_down_without_a_server(fresh):
     assert all(s["status"] != "RUNNING" for s in client.get("/sandbox").json()["sandboxes"])
 
 
+def start_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
+def test_down_ends_no_stranger(fresh):
+    """A number of old may be anybody's now, also while a command that is no server has the lock."""
+    server = fresh().start()
+    data = Path(server.data)
+    assert (data / "lock").read_text() == f"{server.pid('supervisor')} {start_of(server.pid('supervisor'))}\n"
+    server.stop()
+    stranger = subprocess.Popen(["sleep", "100"])
+    for text in ("", f"{stranger.pid} {start_of(stranger.pid) + 1}\n", f"{stranger.pid}\n", f"-1 {start_of(1)}\n"):
+        (data / "run/supervisor.pid").write_text(f"{stranger.pid}\n")
+        (data / "lock").write_text(text)
+        with open(data / "lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            down = subprocess.Popen([CAY, "down", "--data", server.data])
+            with pytest.raises(subprocess.TimeoutExpired):
+                down.wait(0.5)  # for whoever has it
+        assert down.wait(stretch(20)) == 0 and stranger.poll() is None, text
+        assert (data / "lock").read_text() == ""
+    stranger.kill()
+    stranger.wait()
+
+
 def test_logs_hold_no_secret(server, client):
     client.create("secretive", environmentVars={"API_KEY": "hunter2-in-env"})
     client.exec("secretive", "echo hunter2-in-exec", env={"X": "hunter2-in-exec-env"}, stdin="hunter2-in-stdin")
