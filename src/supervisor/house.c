@@ -217,30 +217,45 @@ static int open_data(struct cay_config *cfg, struct cay_error *err)
         return cay_fail(err, CAY_ERR_INVALID,
                         "%.100s holds other things and no data of cay: give an empty directory",
                         cfg->data);
-    if (fchown(cfg->data_fd, 0, cfg->server_gid) < 0 || fchmod(cfg->data_fd, 01771) < 0)
+    return 0;
+}
+
+/* Who only ends or copies what is there was told of no user: all stays whose it is. */
+static int set_owners(struct cay_config *cfg, struct cay_error *err)
+{
+    static const char *const servers[] = {"logs", "events", "audit", "history"}; /* its folders */
+    struct stat st;
+    if (cfg->closing && fstatat(cfg->data_fd, servers[0], &st, AT_SYMLINK_NOFOLLOW) == 0) {
+        cfg->server_uid = st.st_uid;
+        cfg->server_gid = st.st_gid;
+    }
+    if (!cfg->closing &&
+        (fchown(cfg->data_fd, 0, cfg->server_gid) < 0 || fchmod(cfg->data_fd, 01771) < 0))
         return cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of %s (not root?)",
                               cfg->data);
+    for (size_t i = 0; i < CAY_COUNT(servers); i++) {
+        CAY_AUTO_FD int dir = -1;
+        int r = cay_path_open_dir(cfg->data_fd, servers[i], 0700, &dir, err);
+        if (r < 0)
+            return r;
+        if (!cfg->closing && fchown(dir, cfg->server_uid, cfg->server_gid) < 0)
+            return cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of %s", servers[i]);
+    }
     return 0;
 }
 
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err)
 {
-    static const char *const servers[] = {"logs", "events", "audit",
-                                          "history"}; /* its own folders */
     *h = (struct cay_house){-1, -1, -1};
     cay_house_find_user(cfg);
     int r = open_data(cfg, err);
     if (r == 0)
         r = take_lock(h, cfg, wait_ms, err);
     if (r == 0)
+        r = set_owners(cfg, err);
+    if (r == 0)
         r = cay_path_open_dir(cfg->data_fd, "run", 0755, &h->run_fd, err);
-    for (size_t i = 0; r == 0 && i < CAY_COUNT(servers); i++) {
-        CAY_AUTO_FD int dir = -1;
-        r = cay_path_open_dir(cfg->data_fd, servers[i], 0700, &dir, err);
-        if (r == 0 && fchown(dir, cfg->server_uid, cfg->server_gid) < 0)
-            r = cay_fail_errno(err, CAY_ERR_INVALID, "cannot set the owner of %s", servers[i]);
-    }
     return r < 0 ? r : open_engine_socket(h, cfg, err);
 }
 

@@ -12,8 +12,9 @@ struct cay_house {
 
 /* Whom the server runs as: cfg->server_uid and _gid, from cfg->user. */
 void cay_house_find_user(struct cay_config *cfg);
-/* Makes what is missing, takes the lock (waiting up to wait_ms for its holder to go), and fills
- * cfg->data_fd, cfg->server_uid and _gid. A held lock: CAY_ERR_CONFLICT, naming who has it. */
+/* Takes the lock (waiting up to wait_ms for its holder to go), makes what is missing, and fills
+ * cfg->data_fd, cfg->server_uid and _gid: with cfg->closing whose all is, else all becomes theirs.
+ * A held lock: CAY_ERR_CONFLICT, naming who has it; nothing is changed. */
 int cay_house_open(struct cay_house *h, struct cay_config *cfg, int64_t wait_ms,
                    struct cay_error *err);
 /* After a conflict: SIGTERM to the supervisor that has the lock, if one has. */

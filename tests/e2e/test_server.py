@@ -268,6 +268,26 @@ def test_down_ends_no_stranger(fresh):
     stranger.wait()
 
 
+@pytest.mark.native("there is no backup of what Docker has")
+def test_commands_change_no_owner(fresh, tmp_path):
+    """Those that are told of no user, beside the server of one and without it."""
+    def owners():
+        return {p.name: (p.stat().st_uid, p.stat().st_gid, p.stat().st_mode) for p in [data, *data.iterdir()] if p.is_dir()}
+
+    server = fresh("--user", "54321").start()
+    data = Path(server.data)
+    before = owners()
+    assert before[data.name][:2] == (0, 54321) and before["logs"][:2] == (54321, 54321)
+    backup = [CAY, "backup", tmp_path / "file", "--data", server.data]
+    subprocess.run(backup, check=True, timeout=stretch(60))
+    assert before.items() <= owners().items()
+    assert server.client().create("here")["status"] == "RUNNING"
+    server.stop()
+    subprocess.run(backup, check=True, timeout=stretch(60))
+    assert before.items() <= owners().items()
+    assert server.down().returncode == 0 and before.items() <= owners().items()
+
+
 def test_logs_hold_no_secret(server, client):
     client.create("secretive", environmentVars={"API_KEY": "hunter2-in-env"})
     client.exec("secretive", "echo hunter2-in-exec", env={"X": "hunter2-in-exec-env"}, stdin="hunter2-in-stdin")
