@@ -67,15 +67,17 @@ static int open_lock(const struct cay_config *cfg, const char *name, int *fd_out
 static void write_holder(const struct cay_house *h, const struct cay_config *cfg)
 {
     char text[48];
-    int len = snprintf(text, sizeof text, "%d %llu\n", getpid(),
-                       (unsigned long long)cay_process_start(getpid()));
-    if (ftruncate(h->lock_fd, 0) == 0 && !cfg->closing)
-        (void)!pwrite(h->lock_fd, text, (size_t)len, 0); /* without it nobody is asked to go */
+    int len = cfg->closing ? 0
+                           : snprintf(text, sizeof text, "%d %llu\n", getpid(),
+                                      (unsigned long long)cay_process_start(getpid()));
+    memset(text + len, '\n', sizeof text - (size_t)len);
+    /* In place and of one size: a full disk takes it too. Without it nobody is asked to go. */
+    (void)!pwrite(h->lock_fd, text, sizeof text, 0);
 }
 
 static pid_t read_holder(int lock_fd, uint64_t *start_out)
 {
-    char text[48] = "", *rest;
+    char text[49] = "", *rest;
     (void)!pread(lock_fd, text, sizeof text - 1, 0);
     long pid = strtol(text, &rest, 10);
     *start_out = strtoull(rest, NULL, 10);
