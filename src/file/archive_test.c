@@ -226,6 +226,76 @@ TEST(archive_stays_inside)
           access(try_path("into-12/dev"), F_OK) < 0 && access(try_path("into-12/fifo"), F_OK) < 0);
 }
 
+/* A directory's mode is set at the end, when a link on the way to it leads to another one. */
+static const struct {
+    const char *what, *there; /* y/d: a link to, or NULL: a directory that was there before */
+} swapped[] = {
+    {"to a link to a file outside", "../../victim"},
+    {"to a link to a directory outside", "../../outside"},
+    {"to a directory that was there", NULL},
+};
+
+TEST(archive_changes_no_mode_of_others)
+{
+    struct stat st = {0};
+    try_put("victim", "safe");
+    CHECK_EQ("outside", mkdir(try_path("outside"), 0700), 0);
+    (void)chmod(try_path("victim"), 0600);
+    for (size_t i = 0; i < COUNT(swapped); i++) {
+        CAY_AUTO_BUF struct cay_buf tar = {0};
+        char into[32], inner[64];
+        (void)snprintf(into, sizeof into, "swap-%zu", i);
+        (void)mkdir(try_path(into), 0755);
+        (void)snprintf(inner, sizeof inner, "%s/y", into);
+        (void)mkdir(try_path(inner), 0755);
+        (void)snprintf(inner, sizeof inner, "%s/y/d", into);
+        if (!swapped[i].there)
+            (void)mkdir(try_path(inner), 0700);
+        add(&tar, '5', "x/", "", "", 0755);
+        add(&tar, '5', "b/", "", "", 0755);
+        add(&tar, '2', "b/l", "../x", "", 0777);
+        add(&tar, '2', "a", "b/l", "", 0777);
+        add(&tar, '5', "a/d/", "", "", 0666);
+        if (swapped[i].there)
+            add(&tar, '2', "y/d", swapped[i].there, "", 0777);
+        add(&tar, '2', "b/l", "../y", "", 0777);
+        end(&tar);
+        AUTO_TRIED struct tried t = unpack(&tar, into, 0);
+        CHECK_EQ(swapped[i].what, t.reply.code, 0);
+        CHECK_EQ(swapped[i].what, stat(try_path(inner), &st), 0);
+        CHECK_EQ(swapped[i].what, st.st_mode & 07777, S_ISDIR(st.st_mode) ? 0700 : 0600);
+    }
+}
+
+/* Whatever the umask, and whoever it is: modes come out as the archive has them. */
+TEST(archive_sets_modes_of_directories)
+{
+    static const mode_t masks[] = {022, 077, 0777};
+    static const uint32_t modes[] = {0755, 0555, 0311, 0, 01777, 02750};
+    for (size_t i = 0; i < COUNT(masks); i++) {
+        CAY_AUTO_BUF struct cay_buf tar = {0};
+        char path[64];
+        struct stat st = {0};
+        for (size_t k = 0; k < COUNT(modes); k++) {
+            (void)snprintf(path, sizeof path, "up/%04o/", modes[k]);
+            add(&tar, '5', path, "", "", modes[k]);
+            (void)snprintf(path, sizeof path, "up/%04o/sub/", modes[k]);
+            add(&tar, '5', path, "", "", 0500);
+        }
+        end(&tar);
+        (void)snprintf(path, sizeof path, "modes-%zu", i);
+        mode_t before = umask(masks[i]);
+        AUTO_TRIED struct tried t = unpack(&tar, path, 0);
+        (void)umask(before);
+        CHECK_EQ("unpacked", t.reply.code, 0);
+        for (size_t k = 0; k < COUNT(modes); k++) {
+            (void)snprintf(path, sizeof path, "modes-%zu/up/%04o", i, modes[k]);
+            CHECK_EQ(path, stat(try_path(path), &st), 0);
+            CHECK_EQ(path, st.st_mode & 07777, modes[k]);
+        }
+    }
+}
+
 TEST(archive_owns_nothing_when_it_is_plain)
 {
     CAY_AUTO_BUF struct cay_buf tar = {0};

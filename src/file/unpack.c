@@ -26,6 +26,8 @@ struct unpack {
     struct {
         char *path;
         mode_t mode;
+        dev_t dev;
+        ino_t inode;
     } closed[CLOSED_DIRS];
     size_t closed_count;
 };
@@ -179,6 +181,19 @@ static enum cay_file_code make_file(struct unpack *u, const char *name)
     return CAY_FILE_OK;
 }
 
+/* To be given its own mode at the end. By then links that lie on the way to it may lead elsewhere,
+ * so the path alone does not say which directory it was. */
+static void close_later(struct unpack *u, int fd)
+{
+    struct stat st;
+    if (u->closed_count >= CLOSED_DIRS || fstat(fd, &st) < 0)
+        return;
+    u->closed[u->closed_count].path = strdup(u->entry.path);
+    u->closed[u->closed_count].mode = u->entry.mode;
+    u->closed[u->closed_count].dev = st.st_dev;
+    u->closed[u->closed_count++].inode = st.st_ino;
+}
+
 static enum cay_file_code make_dir(struct unpack *u, const char *name)
 {
     const struct cay_tar_entry *e = &u->entry;
@@ -192,12 +207,14 @@ static enum cay_file_code make_dir(struct unpack *u, const char *name)
         if (unlinkat(u->dir_fd, name, 0) < 0 || mkdirat(u->dir_fd, name, open_mode) < 0)
             return failed(u, errno);
     }
+    /* Never by name: chmod follows links. Before it has another owner it is open to us. */
+    CAY_AUTO_FD int fd = openat(u->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return failed(u, errno);
     set_owner(u, name);
-    (void)fchmodat(u->dir_fd, name, open_mode, 0); /* ours: umask had its say */
-    if (e->mode != open_mode && u->closed_count < CLOSED_DIRS) {
-        u->closed[u->closed_count].path = strdup(e->path);
-        u->closed[u->closed_count++].mode = e->mode;
-    }
+    (void)fchmod(fd, open_mode); /* umask had its say, and what lies above 0777 */
+    if (e->mode != open_mode)
+        close_later(u, fd);
     return CAY_FILE_OK;
 }
 
@@ -266,14 +283,19 @@ static enum cay_file_code make(struct unpack *u)
     }
 }
 
-/* Deepest first: from there on they may be closed to ourselves. */
+/* Deepest first: from there on they may be closed to ourselves. What is not the directory that we
+ * made stays as it is. */
 static void close_dirs(struct unpack *u)
 {
+    struct stat st;
     while (u->closed_count > 0) {
-        const char *name;
         u->closed_count--;
-        if (enter(u, u->closed[u->closed_count].path, &name) == CAY_FILE_OK)
-            (void)fchmodat(u->dir_fd, name, u->closed[u->closed_count].mode, 0);
+        CAY_AUTO_FD int fd = cay_open_beneath(u->top_fd, u->closed[u->closed_count].path,
+                                              O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+                                              RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+        if (fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == u->closed[u->closed_count].dev &&
+            st.st_ino == u->closed[u->closed_count].inode)
+            (void)fchmod(fd, u->closed[u->closed_count].mode);
     }
 }
 
@@ -289,6 +311,7 @@ enum cay_file_code cay_file_unpack(const struct cay_file_request *rq, struct cay
     bool plain = rq->flags & CAY_FILE_PLAIN;
     u->sets_owner = geteuid() == 0 && !plain;
     u->mode_mask = plain ? 0777 : 07777;
+    (void)umask(umask(0) & 077); /* what we make we can enter */
     enum cay_file_code code = cay_place_mkdir(rq->path, 0777, &made_from);
     if (code != CAY_FILE_OK)
         return code;
