@@ -105,41 +105,53 @@ static void describe(struct pack *p, const struct stat *st, const char *path)
     memcpy(e->path, path, strlen(path) + 1);
 }
 
-/* False: the archive cannot be finished truthfully. */
-static bool send_entry(struct pack *p, int dir_fd, const char *name, const char *path)
+/* Both leave out what went, or became something else than what was seen. */
+static bool send_link(struct pack *p, int dir_fd, const char *name)
+{
+    struct cay_tar_entry *e = &p->entry;
+    ssize_t n = readlinkat(dir_fd, name, e->link, CAY_MAX_PATH);
+    e->type = CAY_TAR_LINK;
+    e->link[n > 0 ? n : 0] = 0;
+    return n < 0 ? errno == ENOENT || errno == EINVAL : put_header(p);
+}
+
+static bool send_file(struct pack *p, int dir_fd, const char *name)
 {
     struct cay_tar_entry *e = &p->entry;
     struct stat st;
-    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-        return errno == ENOENT;
-    describe(p, &st, path);
-    if (S_ISDIR(st.st_mode)) {
+    CAY_AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ELOOP || errno == ENXIO;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return true; /* something else has taken its place */
+    e->type = CAY_TAR_FILE;
+    e->size = (uint64_t)st.st_size;
+    return put_file(p, fd);
+}
+
+/* False: the archive cannot be finished truthfully. What kind it is says the same stat that the
+ * walk goes by: a second look could call a link what is then gone into as a directory. */
+static bool send_entry(struct pack *p, int dir_fd, const char *name, const char *path,
+                       const struct stat *st)
+{
+    struct cay_tar_entry *e = &p->entry;
+    describe(p, st, path);
+    if (S_ISDIR(st->st_mode)) {
         e->type = CAY_TAR_DIR;
         size_t len = strlen(e->path);
         if (len < CAY_MAX_PATH)
             memcpy(e->path + len, "/", 2);
         return put_header(p);
     }
-    if (S_ISLNK(st.st_mode)) {
-        ssize_t n = readlinkat(dir_fd, name, e->link, CAY_MAX_PATH);
-        e->type = CAY_TAR_LINK;
-        e->link[n > 0 ? n : 0] = 0;
-        return n < 0 ? errno == ENOENT : put_header(p);
-    }
-    const char *first = seen(p, &st, path);
+    if (S_ISLNK(st->st_mode))
+        return send_link(p, dir_fd, name);
+    const char *first = seen(p, st, path);
     if (first) {
         e->type = CAY_TAR_HARD_LINK;
         memcpy(e->link, first, strlen(first) + 1);
         return put_header(p);
     }
-    CAY_AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-        return true; /* something else has taken its place */
-    e->type = CAY_TAR_FILE;
-    e->size = (uint64_t)st.st_size;
-    return put_file(p, fd);
+    return send_file(p, dir_fd, name);
 }
 
 /* ---- both walks ---- */
@@ -165,7 +177,7 @@ static enum cay_file_code visit(struct cay_tree *t, int dir_fd, const char *name
             return refuse(p, t->path, errno);
         return CAY_FILE_OK;
     }
-    return send_entry(p, dir_fd, name, t->path) ? CAY_FILE_OK : CAY_FILE_FAILED;
+    return send_entry(p, dir_fd, name, t->path, st) ? CAY_FILE_OK : CAY_FILE_FAILED;
 }
 
 static enum cay_file_code closed(struct cay_tree *t, int error)
@@ -198,7 +210,7 @@ static enum cay_file_code pack_one(struct pack *p, const struct cay_place *place
     if (S_ISREG(st->st_mode) && faccessat(place->dir_fd, place->name, R_OK, AT_EACCESS) < 0)
         return cay_file_code(errno);
     cay_file_answer(p->reply, CAY_FILE_OK);
-    if (send_entry(p, place->dir_fd, place->name, place->name))
+    if (send_entry(p, place->dir_fd, place->name, place->name, st))
         (void)finish(p); /* or nobody reads it */
     return CAY_FILE_OK;
 }
