@@ -154,6 +154,15 @@ static int fetch(struct cay_cli *cli, const char *path, const struct cay_file_re
     return r;
 }
 
+/* A link where the copy goes may be the sandbox's, from a copy before, so it is replaced. But who
+ * gives a link as the directory to copy into means where it leads. */
+static uint64_t how(bool tree, bool named)
+{
+    if (!tree)
+        return CAY_FILE_COMMIT | CAY_FILE_LOOSE | CAY_FILE_REPLACE;
+    return CAY_FILE_PLAIN | (named ? 0 : CAY_FILE_REPLACE);
+}
+
 static int down(struct cay_cli *cli, const struct remote *from, const char *dst,
                 struct cay_error *err)
 {
@@ -171,12 +180,12 @@ static int down(struct cay_cli *cli, const struct remote *from, const char *dst,
     bool into = stat(dst, &st) == 0 && S_ISDIR(st.st_mode);
     for (const char *at = cay_json_get_str(there, "mode", "0644"); *at >= '0' && *at <= '7'; at++)
         mode = 8 * mode + (uint64_t)(*at - '0');
+    const char *target = target_of(cli, from->path, dst, into);
     struct cay_file_request rq = {.op = tree ? CAY_FILE_UNPACK : CAY_FILE_WRITE,
-                                  .path = target_of(cli, from->path, dst, into),
+                                  .path = target,
                                   .size = CAY_FILE_UNKNOWN,
                                   .mode = CAY_FILE_MODE | (mode & 0777),
-                                  .flags =
-                                      tree ? CAY_FILE_PLAIN : CAY_FILE_COMMIT | CAY_FILE_LOOSE};
+                                  .flags = how(tree, target == dst)};
     return fetch(cli, cay_transfer_path(cli, from->id, tree ? "/archive" : "", from->path, o->user),
                  &rq, tree ? 0 : (uint64_t)cay_json_get_int(there, "size", 0), err);
 }
@@ -204,7 +213,8 @@ const struct cay_command cay_command_cp = {
     .args = "SRC DST",
     .summary = "copy files and directories into a sandbox, or out of one",
     .notes = "One of the two is ID:PATH; relative paths are relative to the sandbox's working\n"
-             "directory. A DST that is a directory is copied into; SRC/. is what SRC holds.",
+             "directory. A DST that is a directory is copied into; SRC/. is what SRC holds.\n"
+             "A link of yours where a copy out of a sandbox goes is replaced, not followed.",
     .options = cp_table,
     .size = sizeof(struct cp_options),
     .args_min = 2,

@@ -296,6 +296,27 @@ TEST(archive_sets_modes_of_directories)
     }
 }
 
+TEST(archive_replaces_a_link)
+{
+    for (int replace = 0; replace < 2; replace++) {
+        CAY_AUTO_BUF struct cay_buf tar = {0};
+        struct stat st = {0};
+        (void)mkdir(try_path("elsewhere"), 0755);
+        (void)symlink("elsewhere", try_path("l"));
+        add(&tar, '0', replace ? "in" : "through", "", "x", 0644);
+        end(&tar);
+        AUTO_TRIED struct tried t = try_file(
+            (struct cay_file_request){
+                .op = CAY_FILE_UNPACK, .path = "l", .flags = replace ? CAY_FILE_REPLACE : 0},
+            &(struct try_input){tar.data, tar.len, false});
+        CHECK_EQ("unpacked", t.reply.code, 0);
+        CHECK_EQ("there", lstat(try_path("l"), &st), 0);
+        CHECK("a link, or what replaced it", S_ISDIR(st.st_mode) == replace);
+    }
+    CHECK_STR("in its place", try_get("l/in"), "x");
+    CHECK_EQ("only what went through", try_count("elsewhere"), 1);
+}
+
 TEST(archive_owns_nothing_when_it_is_plain)
 {
     CAY_AUTO_BUF struct cay_buf tar = {0};

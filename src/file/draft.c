@@ -47,11 +47,24 @@ static bool is_another(const struct cay_file_request *rq, bool existed, const st
     return !existed || (strcmp(rq->match, "*") != 0 && strcmp(rq->match, etag) != 0);
 }
 
+/* A link that is to be replaced counts as nothing: what it leads to is not ours to ask about. But
+ * who names /dev/stdout does not want a file in its place. */
+static enum cay_file_code pass_over_link(struct cay_draft *d)
+{
+    struct stat st;
+    d->existed = false;
+    bool leads = fstatat(d->place.dir_fd, d->place.name, &st, 0) == 0;
+    return leads && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) ? CAY_FILE_NOT_A_FILE
+                                                                 : CAY_FILE_OK;
+}
+
 static enum cay_file_code look(const struct cay_file_request *rq, struct cay_draft *d)
 {
     d->existed = fstatat(d->place.dir_fd, d->place.name, &d->old, AT_SYMLINK_NOFOLLOW) == 0;
     if (!d->existed && errno != ENOENT)
         return cay_file_code(errno);
+    if (d->existed && S_ISLNK(d->old.st_mode) && (rq->flags & CAY_FILE_REPLACE))
+        return pass_over_link(d);
     if (d->existed && S_ISDIR(d->old.st_mode))
         return cay_file_code(EISDIR);
     if (d->existed && !S_ISREG(d->old.st_mode))
@@ -78,8 +91,8 @@ enum cay_file_code cay_draft_begin(const struct cay_file_request *rq, const char
     *out = (struct cay_draft){.fd = -1, .place.dir_fd = -1};
     if (ends_in_slash(path))
         return cay_file_code(EISDIR);
-    enum cay_file_code code =
-        cay_place_open(path, CAY_PLACE_PARENTS | CAY_PLACE_FOLLOW, &out->place);
+    unsigned how = rq->flags & CAY_FILE_REPLACE ? 0 : CAY_PLACE_FOLLOW;
+    enum cay_file_code code = cay_place_open(path, CAY_PLACE_PARENTS | how, &out->place);
     if (code == CAY_FILE_OK)
         code = look(rq, out);
     if (code != CAY_FILE_OK)

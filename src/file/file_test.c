@@ -78,6 +78,37 @@ TEST(file_reads)
 }
 
 static const struct {
+    const char *what, *target;
+    int code;
+} links[] = {
+    {"to a file", "victim", 0},
+    {"to nothing", "nowhere", 0},
+    {"to a directory", "dir", 0},
+    {"to itself", "l", 0},
+    {"to a device", "/dev/null", CAY_FILE_NOT_A_FILE},
+};
+
+TEST(file_write_replaces_a_link)
+{
+    struct stat st = {0};
+    (void)mkdir(try_path("dir"), 0755);
+    for (size_t i = 0; i < COUNT(links); i++) {
+        try_put("victim", "safe");
+        (void)unlink(try_path("l"));
+        (void)symlink(links[i].target, try_path("l"));
+        AUTO_TRIED struct tried t = try_file(
+            (struct cay_file_request){
+                .op = CAY_FILE_WRITE, .path = "l", .size = 3, .flags = CAY_FILE_REPLACE},
+            &(struct try_input){"new", 3, false});
+        CHECK_EQ(links[i].what, t.reply.code, links[i].code);
+        CHECK_STR(links[i].what, try_get("victim"), "safe");
+        CHECK_EQ(links[i].what, lstat(try_path("l"), &st), 0);
+        CHECK(links[i].what, links[i].code ? S_ISLNK(st.st_mode) : S_ISREG(st.st_mode));
+    }
+    CHECK_EQ("nothing else is there", try_count("."), 3);
+}
+
+static const struct {
     const char *what;
     struct cay_file_request rq;
     struct try_input in;

@@ -48,6 +48,7 @@ enum {
     CAY_FILE_COMMIT = 32,
     CAY_FILE_PLAIN = 64,  /* UNPACK: owners and the bits above 0777 are not the archive's to say */
     CAY_FILE_LOOSE = 128, /* WRITE: the disk is not waited for, as cp does not */
+    CAY_FILE_REPLACE = 256, /* WRITE, UNPACK: a link at the path goes, where else it is followed */
 };
 
 /* Paths are relative to cwd, or absolute. Numbers that do not matter to an operation are 0. */

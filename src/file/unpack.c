@@ -299,11 +299,27 @@ static void close_dirs(struct unpack *u)
     }
 }
 
+static enum cay_file_code open_top(struct unpack *u)
+{
+    const char *path = u->rq->path;
+    bool replace = u->rq->flags & CAY_FILE_REPLACE;
+    struct stat st;
+    size_t made_from;
+    if (replace && lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && unlink(path) < 0)
+        return cay_file_code(errno);
+    enum cay_file_code code = cay_place_mkdir(path, 0777, &made_from);
+    if (code != CAY_FILE_OK)
+        return code;
+    u->top_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | (replace ? O_NOFOLLOW : 0));
+    if (u->top_fd < 0 || fstat(u->top_fd, &st) < 0)
+        return cay_file_code(errno);
+    u->reply->info = cay_file_info(&st);
+    return CAY_FILE_OK;
+}
+
 enum cay_file_code cay_file_unpack(const struct cay_file_request *rq, struct cay_file_reply *reply)
 {
     struct unpack *u = cay_file_alloc(sizeof *u);
-    size_t made_from;
-    struct stat st;
     int got = 1;
     u->rq = rq;
     u->reply = reply;
@@ -312,13 +328,9 @@ enum cay_file_code cay_file_unpack(const struct cay_file_request *rq, struct cay
     u->sets_owner = geteuid() == 0 && !plain;
     u->mode_mask = plain ? 0777 : 07777;
     (void)umask(umask(0) & 077); /* what we make we can enter */
-    enum cay_file_code code = cay_place_mkdir(rq->path, 0777, &made_from);
+    enum cay_file_code code = open_top(u);
     if (code != CAY_FILE_OK)
         return code;
-    u->top_fd = open(rq->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (u->top_fd < 0 || fstat(u->top_fd, &st) < 0)
-        return cay_file_code(errno);
-    reply->info = cay_file_info(&st);
     if (!cay_unsqueeze_open(&u->in))
         return cay_file_code(ENOMEM);
     u->tar = (struct cay_tar){.get = cay_unsqueeze_get, .arg = &u->in};

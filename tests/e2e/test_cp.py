@@ -80,6 +80,33 @@ def test_a_sandbox_cannot_write_elsewhere(cay, client, tmp_path):
     assert not (tmp_path / "escaped").exists()
 
 
+def test_links_of_ours_are_replaced(cay, client, tmp_path):
+    """One that a copy brought must not lead the next copy out of where it goes."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("safe")
+    client.sh("box", f"mkdir d; ln -s {outside}/file d/f; ln -s {outside} d/sub; ln -s {outside}/new d/n")
+    cay("cp", "box:d", "got")
+    assert (tmp_path / "got" / "f").is_symlink()
+    client.sh("box", "rm d/*; echo evil | tee d/f > d/n; mkdir d/sub; echo evil > d/sub/file")
+    cay("cp", "box:d/f", "got/f")
+    cay("cp", "box:d/n", "got")
+    cay("cp", "box:d/sub", "got")
+    assert (outside / "file").read_text() == "safe" and os.listdir(outside) == ["file"]
+    for name in ("f", "n", "sub/file"):
+        assert (tmp_path / "got" / name).read_text() == "evil\n" and not (tmp_path / "got" / name).is_symlink()
+    (tmp_path / "into").symlink_to("outside")  # who names a link to a directory means the directory
+    cay("cp", "box:d/n", "into")
+    cay("cp", "box:d/sub", "into")
+    assert (outside / "n").exists() and (outside / "sub" / "file").exists() and (tmp_path / "into").is_symlink()
+    assert b"not a file" in cay("cp", "box:d/n", "/dev/stdout", status=1).stderr and os.path.islink("/dev/stdout")
+    cay("files", "put", "box", "d/real", stdin=b"old")
+    client.sh("box", "ln -s real d/link")
+    (tmp_path / "mine").write_text("mine")
+    cay("cp", "mine", "box:d/link")  # inside they are followed
+    assert client.sh("box", "cat d/real; readlink d/link") == "minereal\n"
+
+
 def test_cp_failures(cay, client, tmp_path):
     assert b"one of the two" in cay("cp", "a", "b", status=1).stderr
     assert b"two sandboxes" in cay("cp", "box:a", "box:b", status=1).stderr
