@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay batch: a batch as it stands in a file, its lines as they come. */
+#include "cli/nuls.h"
 #include "cli/remote.h"
 #include "model/limits.h"
 #include <errno.h>
@@ -51,7 +52,7 @@ static int take_line(struct lines *l, struct cay_error *err)
     if (fwrite(l->line.data, 1, l->line.len, stdout) != l->line.len || putchar('\n') == EOF ||
         fflush(stdout) != 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write the output");
-    int r = cay_json_parse(&a, l->line.data, l->line.len, &root, err);
+    int r = cay_nuls_parse(&a, l->line.data, l->line.len, &root, err);
     if (r < 0)
         return cay_wrap(err, "the stream is not as agreed");
     if (strcmp(cay_json_get_str(root, "type", ""), "end") == 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/follow.h"
 #include "base/clock.h"
+#include "cli/nuls.h"
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,7 +25,7 @@ struct follow {
     int number;          /* the user's signal */
     int quiet_ends;      /* streams in a row that ended in good order and brought nothing */
     size_t skip;         /* bytes of the event that comes next which are written already */
-    bool nuls_hidden;    /* in the event under way, see hide_nuls */
+    bool nuls_hidden;    /* in the event under way, see cli/nuls.h */
     bool no_reader;      /* our own output has nobody left who reads it */
 };
 
@@ -102,39 +103,12 @@ static int decode_base64(const struct cay_json *text, struct cay_buf *out, struc
     return 0;
 }
 
-/* Our JSON reader takes no NUL, but output may hold one. In JSON a control character is always six
- * bytes, so U+0000 and U+0001 can be told in pairs that begin with U+0001, and taken back later. */
-static void hide_nuls(struct cay_buf *out, const char *json, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        bool nul = len - i >= 6 && memcmp(json + i, "\\u0000", 6) == 0;
-        bool one = len - i >= 6 && memcmp(json + i, "\\u0001", 6) == 0;
-        if (nul || one) {
-            cay_buf_adds(out, nul ? "\\u0001\\u0002" : "\\u0001\\u0001");
-            i += 5;
-            continue;
-        }
-        cay_buf_addc(out, json[i]);
-        if (json[i] == '\\' && i + 1 < len)
-            cay_buf_addc(out, json[++i]);
-    }
-}
-
-static void show_nuls(struct cay_buf *out, const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        bool pair = text[i] == 1 && i + 1 < len;
-        cay_buf_addc(out, pair && text[i + 1] == 2 ? 0 : text[i]);
-        i += pair ? 1 : 0;
-    }
-}
-
 static int print_text(struct follow *f, int fd, const struct cay_json *text, struct cay_error *err)
 {
     CAY_AUTO_BUF struct cay_buf bytes = {0};
     if (!f->nuls_hidden)
         return write_out(f, fd, text->text, text->len, err);
-    show_nuls(&bytes, text->text, text->len);
+    cay_nuls_show(&bytes, text->text, text->len);
     return write_out(f, fd, bytes.data, bytes.len, err);
 }
 
@@ -188,13 +162,8 @@ static int take_event(void *arg, const char *event, const char *data, size_t len
 {
     struct follow *f = arg;
     CAY_AUTO_ARENA struct cay_arena arena = {0};
-    CAY_AUTO_BUF struct cay_buf hidden = {0};
     const struct cay_json *root = NULL;
-    f->nuls_hidden = strstr(data, "\\u0000") != NULL;
-    if (f->nuls_hidden)
-        hide_nuls(&hidden, data, len);
-    int r = f->nuls_hidden ? cay_json_parse(&arena, hidden.data, hidden.len, &root, err)
-                           : cay_json_parse(&arena, data, len, &root, err);
+    int r = cay_nuls_parse_hidden(&arena, data, len, &root, &f->nuls_hidden, err);
     if (r < 0)
         return cay_wrap(err, "the stream is not as agreed");
     if (root->kind != CAY_JSON_OBJECT)

@@ -3,6 +3,7 @@
  * removed. */
 #include "base/clock.h"
 #include "cli/follow.h"
+#include "cli/nuls.h"
 #include "cli/output.h"
 #include "cli/transfer.h"
 #include "model/limits.h"
@@ -93,7 +94,7 @@ static int on_event(void *arg, const char *event, const char *data, size_t len,
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct watch *w = arg;
     const struct cay_json *job;
-    int r = cay_json_parse(&a, data, len, &job, err);
+    int r = cay_nuls_parse(&a, data, len, &job, err);
     if (r < 0)
         return cay_wrap(err, "the stream is not as agreed");
     int64_t done = cay_json_get_int(job, "bytes", 0);

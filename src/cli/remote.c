@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/remote.h"
 #include "base/clock.h"
+#include "cli/nuls.h"
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -93,7 +94,7 @@ int cay_remote_check(struct cay_cli *cli, const struct cay_client_answer *answer
     cli->api_code[0] = 0;
     if (answer->status >= 200 && answer->status < 300)
         return 0;
-    if (cay_json_parse(&cli->arena, answer->body.data, answer->body.len, &root, &ignored) < 0)
+    if (cay_nuls_parse(&cli->arena, answer->body.data, answer->body.len, &root, &ignored) < 0)
         root = NULL;
     const struct cay_json *error = root ? cay_json_get(root, "error") : NULL;
     const struct cay_json *details = error ? cay_json_get(error, "details") : NULL;
@@ -115,19 +116,6 @@ int cay_remote_check(struct cay_cli *cli, const struct cay_client_answer *answer
     return r;
 }
 
-/* Our JSON reader takes no NUL, but what a command wrote may hold one. Whoever wants it to the
- * letter has cli->raw; what we read ourselves may as well hold U+FFFD, which is as long. */
-static void mask_nuls(char *json, size_t len)
-{
-    for (size_t i = 0; i + 6 <= len; i++) {
-        if (json[i] != '\\')
-            continue;
-        if (memcmp(json + i, "\\u0000", 6) == 0)
-            memcpy(json + i, "\\ufffd", 6);
-        i++;
-    }
-}
-
 int cay_remote_call(struct cay_cli *cli, const char *method, const char *path,
                     const struct cay_buf *body, int64_t wait_ms, const struct cay_json **out,
                     struct cay_error *err)
@@ -146,8 +134,7 @@ int cay_remote_call(struct cay_cli *cli, const char *method, const char *path,
     r = cay_remote_check(cli, &answer, err);
     if (r < 0)
         return r;
-    mask_nuls(answer.body.data, answer.body.len);
-    r = cay_json_parse(&cli->arena, answer.body.data, answer.body.len, out, err);
+    r = cay_nuls_parse(&cli->arena, answer.body.data, answer.body.len, out, err);
     return r < 0 ? cay_wrap(err, "the server's answer is not JSON") : 0;
 }
 

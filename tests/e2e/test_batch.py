@@ -240,3 +240,7 @@ def test_by_command_line(server, client, pair, tmp_path):
     path.write_text(json.dumps({"sandboxes": pair, "commands": [{"command": "exit 3"}]}))
     done = subprocess.run([CAY, "batch", "-"], capture_output=True, text=True, timeout=30, env=env, input=path.read_text())
     assert (done.returncode, json.loads(done.stdout.splitlines()[-1])["failed"]) == (1, 2)
+    path.write_text(json.dumps({"sandboxes": pair, "commands": [{"command": "printf 'a\\0b'"}]}))
+    done = subprocess.run([CAY, "batch", path], capture_output=True, text=True, timeout=30, env=env)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, [e.get("stdout") for e in lines], done.stderr) == (0, [None, "a\0b", "a\0b", None], "")
