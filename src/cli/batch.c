@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay batch: a batch as it stands in a file, its lines as they come. */
 #include "cli/nuls.h"
+#include "cli/output.h"
 #include "cli/remote.h"
 #include "model/limits.h"
 #include <errno.h>
@@ -49,8 +50,7 @@ static int take_line(struct lines *l, struct cay_error *err)
     const struct cay_json *root;
     if (l->line.len == 0)
         return 0; /* a sign of life */
-    if (fwrite(l->line.data, 1, l->line.len, stdout) != l->line.len || putchar('\n') == EOF ||
-        fflush(stdout) != 0)
+    if (!cay_output_line(l->line.data, l->line.len) || fflush(stdout) != 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write the output");
     int r = cay_nuls_parse(&a, l->line.data, l->line.len, &root, err);
     if (r < 0)

@@ -173,7 +173,7 @@ static int doctor(struct cay_cli *cli, struct cay_error *err)
     else
         cay_jw_null(&w, "server");
     cay_jw_object_end(&w);
-    printf("%.*s\n", (int)out.len, out.data);
+    (void)cay_output_line(out.data, out.len); /* a closed stdout is noticed at its flush */
     return f.fatal || ill ? CAY_EXIT_FAILED : 0;
 }
 
@@ -223,7 +223,7 @@ static int version(struct cay_cli *cli, struct cay_error *err)
             cay_jw_null(&w, "server");
         }
         cay_jw_object_end(&w);
-        printf("%.*s\n", (int)out.len, out.data);
+        (void)cay_output_line(out.data, out.len); /* a closed stdout is noticed at its flush */
         return 0;
     }
     CAY_AUTO_BUF struct cay_buf line = {0};

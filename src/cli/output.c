@@ -5,14 +5,19 @@
 #include <time.h>
 #include <unistd.h>
 
+/* U+0080 to U+009F are C2 80 to C2 9F: terminals obey some of them. */
+static bool is_c1(const char *text, size_t left)
+{
+    return left > 1 && (unsigned char)text[0] == 0xc2 && (unsigned char)text[1] < 0xa0;
+}
+
 void cay_output_clean(struct cay_buf *to, const char *text)
 {
     size_t len = strlen(text);
     bool utf8 = cay_str_is_utf8(text, len);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)text[i];
-        /* U+0080 to U+009F are C2 80 to C2 9F: terminals obey some of them. */
-        bool c1 = c == 0xc2 && (unsigned char)text[i + 1] < 0xa0;
+        bool c1 = is_c1(text + i, len - i);
         if (c1)
             i++;
         cay_buf_addc(to, c < 0x20 || c == 0x7f || c1 || (c >= 0x80 && !utf8) ? '?' : (char)c);
@@ -69,10 +74,36 @@ const char *cay_output_value(const struct cay_json *v)
     }
 }
 
+/* Below U+0020 JSON holds nothing but white space between its values. */
+void cay_output_tame(struct cay_buf *to, const char *json, size_t len)
+{
+    bool utf8 = cay_str_is_utf8(json, len);
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)json[i];
+        if (utf8 && is_c1(json + i, len - i))
+            cay_buf_addf(to, "\\u%04x", (unsigned char)json[++i]);
+        else if (c == 0x7f || (c < 0x20 && !memchr("\t\n\r", c, 3)))
+            cay_buf_addf(to, "\\u%04x", c);
+        else
+            cay_buf_addc(to, c == '\r' ? ' ' : c >= 0x80 && !utf8 ? '?' : (char)c);
+    }
+}
+
+bool cay_output_line(const char *json, size_t len)
+{
+    CAY_AUTO_BUF struct cay_buf tame = {0};
+    if (isatty(STDOUT_FILENO)) {
+        cay_output_tame(&tame, json, len);
+        json = tame.data;
+        len = tame.len;
+    }
+    bool ends = len > 0 && json[len - 1] == '\n';
+    return (len == 0 || fwrite(json, 1, len, stdout) == len) && (ends || putchar('\n') != EOF);
+}
+
 void cay_output_json(const char *raw)
 {
-    size_t len = strlen(raw);
-    printf("%s%s", raw, len && raw[len - 1] == '\n' ? "" : "\n");
+    (void)cay_output_line(raw, strlen(raw));
 }
 
 void cay_table_init(struct cay_table *t, struct cay_arena *a, const char *const *headings)

@@ -15,7 +15,12 @@ const char *cay_output_duration(struct cay_arena *a, int64_t ms); /* "350ms", "1
 const char *cay_output_age(struct cay_arena *a, const char *iso, int64_t now_ms);
 /* A scalar as text: strings as they are, numbers as written, null and missing "-". */
 const char *cay_output_value(const struct cay_json *v);
-void cay_output_json(const char *raw); /* and a line end */
+/* Adds the same JSON without a byte that a terminal would obey: U+007F and U+0080 to U+009F, which
+ * JSON may hold as they are, are escaped. */
+void cay_output_tame(struct cay_buf *to, const char *json, size_t len);
+/* JSON and a line end to stdout, as it came; tamed where that is a terminal. False: errno. */
+bool cay_output_line(const char *json, size_t len);
+void cay_output_json(const char *raw); /* the same; a closed stdout is noticed at its flush */
 
 /* On a terminal columns in line below a heading; otherwise tabs, no heading. */
 struct cay_table {

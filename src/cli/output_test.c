@@ -25,6 +25,29 @@ TEST(output_shows_no_control_characters)
     }
 }
 
+TEST(output_json_is_the_same_and_tame)
+{
+    static const struct {
+        const char *json, *want;
+    } cases[] = {
+        {"{\"a\":\"plain\"}\n", "{\"a\":\"plain\"}\n"},
+        {"\"\xc2\x9b"
+         "31m\x7f\"",
+         "\"\\u009b31m\\u007f\""},
+        {"\"\xc2\x80\xc2\x9f\xc2\xa0\"", "\"\\u0080\\u009f\xc2\xa0\""},
+        {"\"gr\xc3\xbc\xc3\x9f \xe2\x82\x9b\"", "\"gr\xc3\xbc\xc3\x9f \xe2\x82\x9b\""},
+        {"[1,\r\n\t2]", "[1, \n\t2]"},
+        {"no JSON \x1b[31m\xff", "no JSON \\u001b[31m?"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        CAY_AUTO_BUF struct cay_buf got = {0};
+        cay_output_tame(&got, cases[i].json, strlen(cases[i].json));
+        cay_buf_addc(&got, 0);
+        CHECK_STR(cases[i].json, got.data, cases[i].want);
+    }
+}
+
 TEST(output_is_human)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
