@@ -209,11 +209,12 @@ static enum cay_file_code make_dir(struct unpack *u, const char *name)
     }
     /* Never by name: chmod follows links. Before it has another owner it is open to us. */
     CAY_AUTO_FD int fd = openat(u->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    if (fd < 0 && errno != EACCES) /* one that was there and is closed to us keeps its mode */
         return failed(u, errno);
     set_owner(u, name);
-    (void)fchmod(fd, open_mode); /* umask had its say, and what lies above 0777 */
-    if (e->mode != open_mode)
+    if (fd >= 0)
+        (void)fchmod(fd, open_mode); /* umask had its say, and what lies above 0777 */
+    if (fd >= 0 && e->mode != open_mode)
         close_later(u, fd);
     return CAY_FILE_OK;
 }
