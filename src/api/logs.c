@@ -16,12 +16,27 @@ const struct cay_field cay_api_logs_fields[] = {
     CAY_FIELD_END,
 };
 
-static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_api_place *from)
+#define TEXT_MAX (CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES)
+
+/* A log that still grows may bring a little more. */
+static int claim(struct cay_resp *resp, int log_fd, uint64_t from, struct cay_error *err)
 {
+    struct stat st;
+    uint64_t bytes = TEXT_MAX;
+    if (fstat(log_fd, &st) == 0 && (uint64_t)st.st_size < from + TEXT_MAX)
+        bytes = (uint64_t)st.st_size > from ? (uint64_t)st.st_size - from : 0;
+    return cay_api_claim(resp, bytes, err);
+}
+
+static int answer_text(struct cay_resp *resp, int log_fd, const struct cay_api_place *from,
+                       struct cay_error *err)
+{
+    int r = log_fd >= 0 ? claim(resp, log_fd, from->offset, err) : 0;
+    if (r < 0)
+        return r;
     CAY_AUTO_BUF struct cay_buf text = {0};
-    bool truncated =
-        log_fd >= 0 && cay_api_collect(log_fd, from->offset, from->skip, CAY_RECORD_PAD,
-                                       CAY_LOG_HEAD_BYTES + CAY_LOG_TAIL_BYTES, &text);
+    bool truncated = log_fd >= 0 && cay_api_collect(log_fd, from->offset, from->skip,
+                                                    CAY_RECORD_PAD, TEXT_MAX, &text);
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     cay_jw_strn(w, "logs", text.data ? text.data : "", text.len);
@@ -76,7 +91,7 @@ int cay_api_logs_as(struct cay_req *req, struct cay_resp *resp, enum cay_api_for
         how.form = CAY_API_SSE;
     if (!sb.start_exec[0]) { /* nothing was started, so nothing was said */
         if (how.form == CAY_API_TEXT)
-            return answer_text(resp, -1, NULL);
+            return answer_text(resp, -1, NULL, err);
         cay_resp_text(resp, 200, cay_api_form_type(how.form), "", 0);
         return 0;
     }
@@ -89,7 +104,7 @@ int cay_api_logs_as(struct cay_req *req, struct cay_resp *resp, enum cay_api_for
     if (!again && q.tail >= 0)
         cay_api_tail(fd, q.tail, &how.from);
     if (how.form == CAY_API_TEXT)
-        return answer_text(resp, fd, &how.from);
+        return answer_text(resp, fd, &how.from, err);
     how.follow = q.follow;
     return cay_api_answer_stream(resp, &ex, how.form,
                                  cay_api_follow(req->core, &ex, cay_take_fd(&fd), &how));

@@ -16,8 +16,11 @@ static int answer_running(struct cay_resp *resp, const struct call *call,
 }
 
 static int answer_exited(struct cay_resp *resp, const struct call *call,
-                         const struct cay_execution *ex, int log_fd)
+                         const struct cay_execution *ex, int log_fd, struct cay_error *err)
 {
+    int r = cay_api_claim_output(resp, ex, call->how.limit, err);
+    if (r < 0)
+        return r;
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     call->how.ended(w, ex, log_fd, call->how.limit);
@@ -38,7 +41,7 @@ static int answer_ended(struct cay_req *req, struct cay_resp *resp, struct cay_e
     if (ex.status == CAY_EXEC_LOST)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "EXEC_LOST",
                            "the sandbox ended before %s did; what it wrote is kept", ex.id);
-    return answer_exited(resp, call, &ex, fd);
+    return answer_exited(resp, call, &ex, fd, err);
 }
 
 int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
@@ -62,16 +65,34 @@ int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
             resp, &call->ex, follow.form,
             cay_api_follow(req->core, &call->ex, cay_take_fd(&fd), &follow));
     if (call->ex.status == CAY_EXEC_EXITED && !cay_core_version_due(req->core, call->ex.id))
-        return answer_exited(resp, call, &call->ex, fd);
+        return answer_exited(resp, call, &call->ex, fd, err);
     req->data = call;
     return cay_resp_defer(resp, cay_api_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_ended);
+}
+
+/* How much of a stream is told: what the command said it wrote, whatever its log holds. */
+static size_t told(uint64_t bytes, size_t limit)
+{
+    return bytes < limit ? (size_t)bytes : limit;
+}
+
+int cay_api_claim_output(struct cay_resp *resp, const struct cay_execution *ex, size_t limit,
+                         struct cay_error *err)
+{
+    int r = cay_api_claim(resp, told(ex->stdout_bytes, limit) + told(ex->stderr_bytes, limit), err);
+    if (r < 0) /* it has run, and must not be run again for its output */
+        return cay_wrap(err,
+                        "%s has ended and its output is kept; it is too large for an answer now: "
+                        "read it as a stream, or ask for a smaller outputLimit",
+                        ex->id);
+    return 0;
 }
 
 static bool shape_stream(struct cay_json_writer *w, const char *key, int log_fd,
                          enum cay_record_kind only, uint64_t bytes, size_t limit)
 {
     CAY_AUTO_BUF struct cay_buf text = {0};
-    bool cut = bytes > 0 && cay_api_collect(log_fd, 0, 0, only, limit, &text);
+    bool cut = bytes > 0 && cay_api_collect(log_fd, 0, 0, only, told(bytes, limit), &text);
     cay_jw_strn(w, key, text.data ? text.data : "", text.len);
     return cut;
 }

@@ -18,6 +18,9 @@ struct cay_api_run {
 int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
                 const struct cay_exec_spec *spec, const struct cay_api_run *how,
                 struct cay_error *err);
+/* Before cay_api_shape_output; as cay_resp_claim, and the error names the execution. */
+int cay_api_claim_output(struct cay_resp *resp, const struct cay_execution *ex, size_t limit,
+                         struct cay_error *err);
 /* What it wrote, as `stdout` and `stderr`, at most limit bytes of each; true when some is missing.
  */
 bool cay_api_shape_output(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,

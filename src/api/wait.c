@@ -70,6 +70,11 @@ static bool is_wanted(const struct cay_record *rec, enum cay_record_kind only)
     return rec->kind == CAY_RECORD_STDOUT || rec->kind == CAY_RECORD_STDERR;
 }
 
+int cay_api_claim(struct cay_resp *resp, uint64_t bytes, struct cay_error *err)
+{
+    return cay_resp_claim(resp, (CAY_JSON_WORST + 1) * bytes, err); /* both are there at once */
+}
+
 bool cay_api_collect(int log_fd, uint64_t offset, uint64_t skip, enum cay_record_kind only,
                      size_t limit, struct cay_buf *out)
 {

@@ -62,6 +62,7 @@ void cay_jw_bool(struct cay_json_writer *w, const char *key, bool value);
 void cay_jw_null(struct cay_json_writer *w, const char *key);
 void cay_jw_time(struct cay_json_writer *w, const char *key, int64_t time_ms); /* 0 is null */
 void cay_jw_raw(struct cay_json_writer *w, const char *key, const char *json, size_t len);
+#define CAY_JSON_WORST 6 /* what a byte of a string becomes at most: \u001f */
 /* The inside of a string, for one that is written in pieces; no piece may cut a character. */
 void cay_json_escape(struct cay_buf *b, const char *s, size_t len);
 /* Bytes that are no UTF-8 are replaced by U+FFFD; control characters are escaped. */

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define PIECE 1024 /* bytes of a string that are escaped under one reservation */
-#define WORST 6    /* what a byte becomes at most: \u001f */
 #define ONES 0x0101010101010101ULL
 #define HIGHS 0x8080808080808080ULL
 
@@ -77,7 +76,7 @@ void cay_json_escape(struct cay_buf *b, const char *s, size_t len)
     size_t at = 0;
     while (at < len) {
         size_t piece = len - at < PIECE ? len - at : PIECE;
-        char *room = cay_buf_room(b, WORST * piece + 8), *to = room;
+        char *room = cay_buf_room(b, CAY_JSON_WORST * piece + 8), *to = room;
         at += put_piece(&to, s + at, len - at);
         b->len += (size_t)(to - room);
     }

@@ -64,7 +64,7 @@ void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const stru
     resp->kind = CAY_RESP_BYTES;
     resp->status = 0;
     resp->content_type = NULL;
-    resp->body.len = 0;
+    cay_buf_done(&resp->body); /* it may have been large, and the error's must not take its room */
     s->app.error(req, err, resp);
     resp->kind = CAY_RESP_BYTES;
     if (resp->status == 0)
@@ -89,21 +89,66 @@ static size_t write_fixed(const struct cay_conn *c, const struct cay_resp *resp,
     return len < FIXED_MAX ? (size_t)len : FIXED_MAX - 1; /* types are static and short */
 }
 
-bool cay_answer_put(struct cay_conn *c, struct iovec *iov, size_t count)
+/* How much went out; -1 when the client is gone. */
+static ssize_t send_some(struct cay_conn *c, struct iovec *iov, size_t count)
 {
     ssize_t n = 0;
     if (cay_conn_pending(c) == 0)
         n = cay_wire_send(&c->wire, iov, count);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
-        return false;
-    size_t sent = n > 0 ? (size_t)n : 0;
+        return -1;
+    return n > 0 ? n : 0;
+}
+
+/* Queues what is behind the first `sent` bytes. */
+static void queue_rest(struct cay_conn *c, const struct iovec *iov, size_t count, size_t sent)
+{
     for (size_t i = 0; i < count; i++) {
         size_t skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
         sent -= skip;
         if (skip < iov[i].iov_len)
             cay_buf_add(&c->out, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
     }
-    return true;
+}
+
+bool cay_answer_put(struct cay_conn *c, struct iovec *iov, size_t count)
+{
+    ssize_t sent = send_some(c, iov, count);
+    if (sent >= 0)
+        queue_rest(c, iov, count, (size_t)sent);
+    return sent >= 0;
+}
+
+int cay_answer_weigh(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    size_t len = resp->body.len > CAY_HTTP_LARGE ? resp->body.len : 0;
+    if (!resp->claimed && len > 0 && cay_req_is_safe(req))
+        return cay_claim_take(&resp->claimed, len, err);
+    cay_claim_set(&resp->claimed, len); /* what another method did is done, and must be told */
+    return 0;
+}
+
+/* The rest of an answer. A large body is not copied: it would be there twice. */
+static void queue_answer(struct cay_conn *c, struct cay_resp *resp, const struct iovec *iov,
+                         size_t count, size_t sent)
+{
+    const struct iovec *body = &iov[count - 1];
+    size_t whole = 0;
+    for (size_t i = 0; i < count; i++)
+        whole += iov[i].iov_len;
+    size_t left = whole - sent;
+    if (left > 0 && left <= body->iov_len && cay_conn_pending(c) == 0) {
+        cay_buf_done(&c->out);
+        c->out = resp->body;
+        c->out_at = body->iov_len - left;
+        resp->body = (struct cay_buf){0};
+    } else {
+        queue_rest(c, iov, count, sent);
+    }
+    if (cay_conn_pending(c) == 0)
+        return;
+    c->claimed += resp->claimed;
+    resp->claimed = 0;
 }
 
 bool cay_answer_send(struct cay_conn *c, struct cay_resp *resp)
@@ -118,7 +163,10 @@ bool cay_answer_send(struct cay_conn *c, struct cay_resp *resp)
         {(void *)(uintptr_t) "\r\n", 2},
         {resp->body.data, no_body || c->head_only ? 0 : resp->body.len},
     };
-    return cay_answer_put(c, iov, CAY_COUNT(iov));
+    ssize_t sent = send_some(c, iov, CAY_COUNT(iov));
+    if (sent >= 0)
+        queue_answer(c, resp, iov, CAY_COUNT(iov), (size_t)sent);
+    return sent >= 0;
 }
 
 void cay_answer_begin(struct cay_conn *c, struct cay_resp *resp)

@@ -130,6 +130,7 @@ struct cay_conn {
     struct cay_buf kept; /* headers that were set before a DEFER */
     struct cay_buf out;  /* bytes to send, from out_at on */
     size_t out_at;
+    uint64_t claimed; /* for what is in there; see claim.h */
     int64_t moved_ms; /* when the client came, or last took something */
     struct cay_stream *stream;
     struct cay_watch *watch;
@@ -151,7 +152,7 @@ struct cay_conn {
 /* Tests shorten these. */
 struct cay_http_times {
     int64_t head_ms, body_ms, idle_ms, write_ms, keepalive_ms, drain_ms, linger_ms, tick_ms;
-    int64_t silence_ms, slow_ms, sink_ms, ws_ping_ms, ws_silence_ms;
+    int64_t large_ms, silence_ms, slow_ms, sink_ms, ws_ping_ms, ws_silence_ms;
     int64_t connect_ms, proxy_body_ms, proxy_idle_ms;
 };
 
@@ -240,8 +241,11 @@ void cay_greet_renew(struct cay_http_server *s); /* a new certificate, for those
 /* answer.c: on whichever thread holds the connection. */
 void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const struct cay_error *err,
                       struct cay_resp *resp);
-/* Sends head and body; what the socket does not take is queued in c->out. False when the client is
- * gone. */
+/* What a large body takes is known now, so its claim is made to fit; one that nobody claimed for is
+ * weighed here. Fails as cay_claim_take does, and only where asking again does no harm. */
+int cay_answer_weigh(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
+/* Sends head and body; what the socket does not take is queued in c->out, with the answer's claim.
+ * False when the client is gone. */
 bool cay_answer_send(struct cay_conn *c, struct cay_resp *resp);
 /* The same for pieces of a stream; behind what is queued already they are queued too. */
 bool cay_answer_put(struct cay_conn *c, struct iovec *iov, size_t count);

@@ -31,8 +31,9 @@ struct cay_metric cay_http_recalled = {
     .help = "Requests to sandboxes that a decision made just before let pass."};
 
 struct cay_metric *const cay_http_metrics[] = {
-    &cay_http_accepted, &cay_http_open,     &cay_http_streams, &cay_http_sockets,
-    &cay_http_proxied,  &cay_http_recalled, &cay_http_unmet,   NULL,
+    &cay_http_accepted, &cay_http_open,    &cay_http_streams,
+    &cay_http_sockets,  &cay_http_proxied, &cay_http_recalled,
+    &cay_http_unmet,    &cay_http_large,   NULL,
 };
 
 static const struct cay_http_times default_times = {
@@ -43,6 +44,7 @@ static const struct cay_http_times default_times = {
     .keepalive_ms = CAY_HTTP_KEEPALIVE_MS,
     .drain_ms = CAY_HTTP_DRAIN_MS,
     .linger_ms = 2000,
+    .large_ms = CAY_HTTP_LARGE_MS,
     .silence_ms = CAY_HTTP_SILENCE_MS,
     .slow_ms = CAY_HTTP_SLOW_MS,
     .sink_ms = CAY_HTTP_SINK_MS,

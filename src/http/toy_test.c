@@ -104,6 +104,15 @@ static int hold(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
     return hello(req, resp, err);
 }
 
+/* Claims more than half of what all may have, and then needs next to nothing. */
+static int claim(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    int r = cay_resp_claim(resp, CAY_HTTP_LARGE_BUDGET / 2 + 1, err);
+    if (r == 0 && strcmp(req->query, "fail") == 0)
+        return cay_fail(err, CAY_ERR_CONFLICT, "it does not come to that");
+    return r < 0 ? r : hold(req, resp, err);
+}
+
 static int follow(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     (void)req, (void)err;
@@ -282,6 +291,8 @@ static const struct cay_route routes[] = {
     {"GET", "/items/{id}", CAY_SCOPE_NONE, item},
     {"DELETE", "/items/{id}", CAY_SCOPE_NONE, item},
     {"GET", "/big", CAY_SCOPE_NONE, big},
+    {"POST", "/big", CAY_SCOPE_NONE, big},
+    {"GET", "/claim", CAY_SCOPE_NONE, claim},
     {"GET", "/hold", CAY_SCOPE_NONE, hold},
     {"GET", "/follow", CAY_SCOPE_NONE, follow},
     {"GET", "/endless", CAY_SCOPE_NONE, endless},

@@ -14,7 +14,8 @@ struct toy {
     int sink_fd, end_fd, verdict_fd, source_fd;
 };
 
-/* /tick?N ticks N times, with a worker's help each time; /tick?0 lasts in there like /hold.
+/* /big answers 32 MiB; /claim is /hold with a claim, and fails behind it with ?fail.
+ * /tick?N ticks N times, with a worker's help each time; /tick?0 lasts in there like /hold.
  * Times are the server's to change before toy_start. /hold waits until toy_release. */
 void toy_init(struct toy *t, int workers);
 void toy_init_tls(struct toy *t, int workers, int tls_fd, int news_fd);

@@ -76,6 +76,8 @@ static void release(struct cay_http_server *s, struct cay_conn *c, int64_t now_m
     bool plain = cay_conn_pending(c) == 0 && c->keep_alive && !c->unread && c->in_at == c->in.len;
     if (!plain) {
         c->moved_ms = now_ms;
+        if (c->claimed)
+            c->deadline_ms = now_ms + s->times.large_ms;
         give_back(s, c, CAY_PHASE_WRITE);
         return;
     }
@@ -84,6 +86,18 @@ static void release(struct cay_http_server *s, struct cay_conn *c, int64_t now_m
     c->deadline_ms = now_ms + s->times.idle_ms;
     if (!atomic_compare_exchange_strong(&c->hold, &mine, CAY_HOLD_LOOP))
         give_back(s, c, CAY_PHASE_WRITE);
+}
+
+static int run_handler(cay_handler handler, struct cay_req *req, struct cay_resp *resp,
+                       struct cay_error *err)
+{
+    size_t headers = resp->headers.len;
+    int r = handler(req, resp, err);
+    if (r >= 0 && (resp->body.len > CAY_HTTP_LARGE || resp->claimed))
+        r = cay_answer_weigh(req, resp, err);
+    if (r < 0)
+        resp->headers.len = headers; /* those of an answer that is not given */
+    return r;
 }
 
 static int run_route(struct cay_http_server *s, struct cay_req *req, struct cay_resp *resp,
@@ -98,11 +112,7 @@ static int run_route(struct cay_http_server *s, struct cay_req *req, struct cay_
         *err = no_route;
         return missing;
     }
-    size_t headers = resp->headers.len;
-    r = req->route->handler(req, resp, err);
-    if (r < 0)
-        resp->headers.len = headers; /* those of an answer that is not given */
-    return r;
+    return run_handler(req->route->handler, req, resp, err);
 }
 
 static void run(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *resp)
@@ -112,10 +122,7 @@ static void run(struct cay_http_server *s, struct cay_conn *c, struct cay_resp *
     c->then = NULL;
     resp->headers = c->kept;
     c->kept = (struct cay_buf){0};
-    size_t headers = resp->headers.len;
-    int r = then ? then(c->req, resp, &err) : run_route(s, c->req, resp, &err);
-    if (then && r < 0)
-        resp->headers.len = headers;
+    int r = then ? run_handler(then, c->req, resp, &err) : run_route(s, c->req, resp, &err);
     if (r >= 0 && resp->kind == CAY_RESP_BYTES && resp->status == 0)
         r = cay_fail(&err, CAY_ERR_INTERNAL, "the handler gave no answer");
     bool streams = !then && c->req->route && c->req->route->body == CAY_BODY_STREAM;

@@ -294,6 +294,9 @@
 #define CAY_HTTP_SLOW_BYTES (60 * CAY_KIB) /* so much, or it is cut */
 #define CAY_HTTP_SINK_MS 60000             /* a streamed body's taker that takes nothing */
 #define CAY_HTTP_DRAIN_MS 10000
+#define CAY_HTTP_LARGE (1 * CAY_MIB)          /* an answer above this claims its memory: */
+#define CAY_HTTP_LARGE_BUDGET (256 * CAY_MIB) /* of all that are made or not yet read */
+#define CAY_HTTP_LARGE_MS (10 * 60 * 1000LL)  /* in which such a one must have been read */
 #define CAY_TLS_KEY_UPDATES 1000        /* of one connection; a good client needs one in 256 GiB */
 #define CAY_TLS_PEM_MAX (256 * CAY_KIB) /* of a certificate with those that sign it; of its key */
 

@@ -39,6 +39,9 @@ static int answer(struct cay_req *req, struct cay_resp *resp, struct cay_error *
                            "the sandbox ended before the command did");
     if (ex.reason && strcmp(ex.reason, "timeout") == 0)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "COMMAND_TIMEOUT", "the command's time was over");
+    r = cay_api_claim_output(resp, &ex, OUTPUT_LIMIT, err);
+    if (r < 0)
+        return r;
     struct cay_json_writer *w = cay_resp_json(resp, 200);
     cay_jw_object(w, NULL);
     (void)cay_api_shape_output(w, &ex, fd, OUTPUT_LIMIT);
