@@ -86,6 +86,12 @@ int cay_core_find(struct cay_core *core, const struct cay_account *owner, const 
 int cay_core_find_held(struct cay_core *core, const struct cay_account *owner, const char *id,
                        struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,
                        struct cay_error *err);
+/* Every row that fits the filter, over all pages, newest first; it is gone when `visit` returns, so
+ * that no more of them than a page is in memory at once. */
+typedef void (*cay_row_visit)(void *ctx, const struct cay_sandbox *sb);
+int cay_core_walk(struct cay_core *core, const struct cay_account *owner,
+                  struct cay_core_filter *filter, cay_row_visit visit, void *ctx,
+                  struct cay_error *err);
 /* cay_core_file for a row that was found before. */
 int cay_core_file_in(struct cay_core *core, const struct cay_sandbox *sb,
                      struct cay_file_request *rq, struct cay_file_ends *out, struct cay_error *err);

@@ -101,26 +101,34 @@ int cay_core_unexpose(struct cay_core *core, const struct cay_account *owner, co
     return write_row(core, &sb, out, err);
 }
 
-int cay_core_exposed(struct cay_core *core, const struct cay_account *owner, const char *team_id,
-                     struct cay_arena *a, struct cay_sandbox_list *out, struct cay_error *err)
+struct collected {
+    struct cay_arena *a;
+    struct cay_exposed_list list;
+};
+
+static void collect(void *ctx, const struct cay_sandbox *sb)
 {
-    struct cay_core_filter filter = {.row = {.per_page = CAY_MAX_PER_PAGE}, .team_id = team_id};
-    struct cay_sandbox_list page = {0}, found = {0};
-    do {
-        filter.row.page++;
-        int r = cay_core_list(core, owner, &filter, a, &page, err);
-        if (r < 0)
-            return r;
-        for (size_t i = 0; i < page.count; i++) {
-            if (page.at[i].spec.port_count == 0)
-                continue;
-            found.at = cay_arena_room(a, found.at, found.count, sizeof *found.at);
-            found.at[found.count++] = page.at[i];
-        }
-    } while (page.count > 0 && filter.row.page * filter.row.per_page < page.total);
-    found.total = (int64_t)found.count;
-    *out = found;
-    return 0;
+    struct collected *c = ctx;
+    struct cay_exposed_list *list = &c->list;
+    size_t bytes = sb->spec.port_count * sizeof sb->spec.ports[0];
+    if (bytes == 0)
+        return;
+    list->at = cay_arena_room(c->a, list->at, list->count, sizeof *list->at);
+    struct cay_exposed *x = &list->at[list->count++];
+    cay_str_copy(x->sandbox_id, sizeof x->sandbox_id, sb->id);
+    x->ports = memcpy(cay_arena_alloc(c->a, bytes), sb->spec.ports, bytes);
+    x->count = sb->spec.port_count;
+}
+
+int cay_core_exposed(struct cay_core *core, const struct cay_account *owner, const char *team_id,
+                     struct cay_arena *a, struct cay_exposed_list *out, struct cay_error *err)
+{
+    struct cay_core_filter filter = {.team_id = team_id};
+    struct collected c = {.a = a};
+    int r = cay_core_walk(core, owner, &filter, collect, &c, err);
+    if (r == 0)
+        *out = c.list;
+    return r;
 }
 
 int cay_core_previewed(struct cay_core *core, const char *sandbox_id, struct cay_arena *a,

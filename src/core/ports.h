@@ -16,9 +16,19 @@ int cay_core_expose(struct cay_core *core, const struct cay_account *owner, cons
 int cay_core_unexpose(struct cay_core *core, const struct cay_account *owner, const char *id,
                       unsigned port, struct cay_arena *a, struct cay_sandbox *out,
                       struct cay_error *err);
-/* The living sandboxes of the account, or of a team of his (or NULL), that have such ports. */
+struct cay_exposed {
+    char sandbox_id[CAY_ID_SIZE];
+    const struct cay_port *ports;
+    size_t count;
+};
+struct cay_exposed_list {
+    struct cay_exposed *at;
+    size_t count;
+};
+/* Such ports of all living sandboxes of the account, or of a team of his (or NULL); those that have
+ * none are left out. */
 int cay_core_exposed(struct cay_core *core, const struct cay_account *owner, const char *team_id,
-                     struct cay_arena *a, struct cay_sandbox_list *out, struct cay_error *err);
+                     struct cay_arena *a, struct cay_exposed_list *out, struct cay_error *err);
 
 /* For previews, whose caller may be anybody: whatever account has it. What he may see of it is for
  * the port's own rules to say. A caller who shows a token is asked for with cay_core_get. */

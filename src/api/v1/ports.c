@@ -163,7 +163,7 @@ static int list_all_as(struct cay_req *req, struct cay_resp *resp, const char *k
                        struct cay_error *err)
 {
     struct all_query q = {0};
-    struct cay_sandbox_list found;
+    struct cay_exposed_list found;
     int64_t total = 0;
     int r = cay_req_decode_query(req, all_fields, &q, err);
     if (r == 0)
@@ -174,8 +174,8 @@ static int list_all_as(struct cay_req *req, struct cay_resp *resp, const char *k
     cay_jw_object(w, NULL);
     cay_jw_array(w, key);
     for (size_t i = 0; i < found.count; i++)
-        for (size_t k = 0; k < found.at[i].spec.port_count; k++, total++)
-            each(w, NULL, found.at[i].id, &found.at[i].spec.ports[k]);
+        for (size_t k = 0; k < found.at[i].count; k++, total++)
+            each(w, NULL, found.at[i].sandbox_id, &found.at[i].ports[k]);
     cay_jw_array_end(w);
     cay_jw_int(w, "total", total);
     cay_jw_object_end(w);
