@@ -94,7 +94,7 @@ static bool shape_stream(struct cay_json_writer *w, const char *key, int log_fd,
     CAY_AUTO_BUF struct cay_buf text = {0};
     bool cut = bytes > 0 && cay_api_collect(log_fd, 0, 0, only, told(bytes, limit), &text);
     cay_jw_strn(w, key, text.data ? text.data : "", text.len);
-    return cut;
+    return cut && bytes > limit; /* else it is what others wrote behind its end */
 }
 
 bool cay_api_shape_output(struct cay_json_writer *w, const struct cay_execution *ex, int log_fd,

@@ -297,6 +297,8 @@
 #define CAY_HTTP_LARGE (1 * CAY_MIB)          /* an answer above this claims its memory: */
 #define CAY_HTTP_LARGE_BUDGET (256 * CAY_MIB) /* of all that are made or not yet read */
 #define CAY_HTTP_LARGE_MS (10 * 60 * 1000LL)  /* in which such a one must have been read */
+#define CAY_HTTP_LARGE_WAIT_MS 3000           /* for room, */
+#define CAY_HTTP_LARGE_WAITING 8              /* at most so many: a quarter of the workers */
 #define CAY_TLS_KEY_UPDATES 1000        /* of one connection; a good client needs one in 256 GiB */
 #define CAY_TLS_PEM_MAX (256 * CAY_KIB) /* of a certificate with those that sign it; of its key */
 
