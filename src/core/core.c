@@ -172,6 +172,7 @@ void cay_core_close(struct cay_core *core)
     pthread_mutex_destroy(&core->lock);
     pthread_cond_destroy(&core->wake);
     free(core->suspects);
+    cay_shifts_done(&core->shifts);
     free(core);
 }
 

@@ -16,6 +16,7 @@
 #include "core/running.h"
 #include "core/service.h"
 #include "core/settle.h"
+#include "core/shift.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -64,6 +65,7 @@ struct cay_core {
     /* kept_reconcile.c, on the keeper's thread */
     struct cay_core_suspect *suspects; /* without a row at the last pass; malloc'ed */
     size_t suspect_count;
+    struct cay_shifts shifts; /* shift.c, there too */
 
     /* keeper.c */
     bool kept;

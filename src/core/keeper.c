@@ -117,7 +117,7 @@ static void expire(struct cay_core *core, const struct cay_sandbox *due, int64_t
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_sandbox sb;
     struct cay_error err = {0};
-    if (!cay_hold_try(&core->holds, due->id, &hold))
+    if (cay_shift_is_due(core, due->id) || !cay_hold_try(&core->holds, due->id, &hold))
         return; /* the next tick */
     int r = cay_store_get(core->store, due->account_id, due->id, &a, &sb, &err);
     if (r == 0 && (sb.expires_at_ms == 0 || sb.expires_at_ms > now_ms || sb.deleted_at_ms))
@@ -210,36 +210,6 @@ void cay_keeper_end_with_start(struct cay_core *core)
     }
 }
 
-void cay_keeper_shift(struct cay_core *core, int64_t jump_ms)
-{
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_sandbox_list rows;
-    struct cay_error err = {0};
-    cay_log_warn("the clock was set by %lld s; nothing expires for a minute",
-                 (long long)(jump_ms / 1000));
-    if (cay_store_all(core->store, &a, &rows, &err) < 0) {
-        cay_log_error(&err, "cannot move the end of sandboxes");
-        return;
-    }
-    for (size_t i = 0; i < rows.count; i++) {
-        CAY_AUTO_HOLD struct cay_hold hold = {0};
-        struct cay_sandbox sb;
-        const struct cay_sandbox *seen = &rows.at[i];
-        int r = cay_hold_wait(&core->holds, seen->id, &hold, &err);
-        if (r == 0)
-            r = cay_store_get(core->store, seen->account_id, seen->id, &a, &sb, &err);
-        if (r < 0 && r != CAY_ERR_NOT_FOUND)
-            cay_log_error(&err, "cannot move the end of sandbox %s", seen->id);
-        if (r < 0 || sb.deleted_at_ms)
-            continue;
-        if (sb.expires_at_ms)
-            sb.expires_at_ms += jump_ms;
-        if (sb.started_at_ms) /* what is counted from there still ends then */
-            sb.started_at_ms += jump_ms;
-        cay_core_note(core, &sb, CAY_SOON);
-    }
-}
-
 static bool is_alive(void *arg, const char *id)
 {
     const struct cay_sandbox_list *rows = arg;
@@ -301,8 +271,9 @@ static void tick(struct cay_core *core, struct times *t)
     int64_t mono = cay_clock_mono_ms(), wall = cay_clock_ms();
     int64_t jump = wall - mono - t->offset_ms;
     t->offset_ms = wall - mono;
-    if (jump > JUMP_MS || jump < -JUMP_MS) {
-        cay_keeper_shift(core, jump);
+    bool was_set = jump > JUMP_MS || jump < -JUMP_MS;
+    cay_keeper_shift(core, was_set ? jump : 0);
+    if (was_set) {
         t->expiry = mono + PAUSE_MS;
         if (t->sweep < t->expiry)
             t->sweep = t->expiry;

@@ -14,5 +14,3 @@ bool cay_keeper_event(struct cay_core *core, const struct cay_provider_entry *en
 void cay_keeper_expire(struct cay_core *core, int64_t now_ms);
 /* Stops those whose start command ended, where that was asked for. */
 void cay_keeper_end_with_start(struct cay_core *core);
-/* The clock went that far by itself: what was granted is granted still. */
-void cay_keeper_shift(struct cay_core *core, int64_t jump_ms);

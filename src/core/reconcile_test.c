@@ -437,3 +437,39 @@ TEST(keeper_moves_ends_with_the_clock)
     CHECK_EQ("it lives", fixture_state(&f, sb.id), CAY_RUNNING);
     fixture_close(&f);
 }
+
+/* A row that somebody is at, or that cannot be read or written, is moved later, and once. */
+TEST(keeper_moves_every_end_before_it_expires)
+{
+    const int64_t day_ms = 24 * 60 * 60 * 1000LL;
+    struct cay_hold hold = {0};
+    struct fixture f;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    struct cay_sandbox held = fixture_create(&f, "held", false);
+    CHECK("somebody is at it", cay_hold_try(&f.core->holds, held.id, &hold));
+    for (int i = 0; i < 3; i++) { /* the rows are not read; the row is not; it is not written */
+        cay_store_fake_fail_at(f.store, i == 0 ? 1 : 2);
+        cay_keeper_shift(f.core, i == 0 ? day_ms : 0);
+        CHECK_EQ("it failed", cay_store_fake_failures(f.store), i + 1);
+        CHECK_EQ("not moved", row(&f, sb.id).expires_at_ms, sb.expires_at_ms);
+        cay_keeper_expire(f.core, cay_clock_ms() + day_ms);
+        CHECK_EQ("it lives", fixture_state(&f, sb.id), CAY_RUNNING);
+    }
+    cay_store_fake_fail_at(f.store, 0);
+    cay_keeper_shift(f.core, 0);
+    CHECK_EQ("moved", row(&f, sb.id).expires_at_ms, sb.expires_at_ms + day_ms);
+    cay_keeper_shift(f.core, day_ms);
+    CHECK_EQ("moved again", row(&f, sb.id).expires_at_ms, sb.expires_at_ms + 2 * day_ms);
+    cay_hold_end(&hold);
+    cay_keeper_expire(f.core, cay_clock_ms() + 2 * day_ms);
+    CHECK_EQ("who was held lives", fixture_state(&f, held.id), CAY_RUNNING);
+    cay_keeper_shift(f.core, 0);
+    CHECK_EQ("by both", row(&f, held.id).expires_at_ms, held.expires_at_ms + 2 * day_ms);
+    CHECK_EQ("its start too", row(&f, held.id).started_at_ms, held.started_at_ms + 2 * day_ms);
+    cay_keeper_shift(f.core, 0);
+    CHECK_EQ("once", row(&f, held.id).expires_at_ms, held.expires_at_ms + 2 * day_ms);
+    cay_keeper_expire(f.core, cay_clock_ms() + 4 * day_ms);
+    CHECK_EQ("in its time it ends", cay_provider_fake_count(f.provider), 0);
+    fixture_close(&f);
+}
