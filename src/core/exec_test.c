@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/keeper.h"
 #include "tests/fixture.h"
+#include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/inotify.h>
 
 static struct cay_execution look(struct fixture *f, const char *id, const char *exec_id)
 {
@@ -205,5 +208,39 @@ TEST(exec_refuses_what_cannot_be)
                  CAY_ERR_INVALID);
         CHECK_STR(bad[i].name, err.field, bad[i].field);
     }
+    fixture_close(&f);
+}
+
+/* As when the disk is full at a sandbox's end: whoever waits is woken once there is room. */
+TEST(exec_that_is_lost_is_recorded_in_the_end)
+{
+    struct cay_error err = {0};
+    struct cay_execution ex;
+    struct cay_sandbox out;
+    char fact[2 * CAY_ID_SIZE + 8], dir[CAY_ID_SIZE + 32], events[4096];
+    CAY_AUTO_FD int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct pollfd news = {.fd = watch, .events = POLLIN};
+    struct fixture f;
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", false);
+    CHECK_EQ("a command", fixture_exec(&f, "box", "sleep", "1", &ex, &err), 0);
+    (void)snprintf(fact, sizeof fact, "%s/%s.fact", sb.id, ex.id);
+    (void)snprintf(dir, sizeof dir, "/proc/self/fd/%d/%s", f.core->logs_fd, sb.id);
+    CHECK_EQ("in its place", mkdirat(f.core->logs_fd, fact, 0700), 0);
+    CHECK("a watch", inotify_add_watch(watch, dir, IN_DELETE) >= 0);
+    CHECK_EQ("a thread", cay_settler_start(f.core, &err), 0);
+    CHECK_EQ("delete",
+             cay_core_delete(f.core, &f.me, sb.id, CAY_WORKSPACE_AS_IT_IS, &f.a, &out, &err), 0);
+    CHECK("what was to be recorded is taken back", poll(&news, 1, 20000) > 0);
+    CHECK("not recorded", !cay_core_lost(f.core, sb.id, ex.id));
+    (void)inotify_add_watch(watch, dir, IN_MODIFY);
+    (void)!read(watch, events, sizeof events);
+    CHECK_EQ("there is room", unlinkat(f.core->logs_fd, fact, AT_REMOVEDIR), 0);
+    bool lost = false;
+    while (!lost && poll(&news, 1, 20000) > 0) {
+        (void)!read(watch, events, sizeof events);
+        lost = cay_core_lost(f.core, sb.id, ex.id);
+    }
+    CHECK("lost", lost);
     fixture_close(&f);
 }

@@ -7,6 +7,7 @@
  * is read again after pid 1 was asked. */
 #include "core/settle.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "core/core.h"
 #include "core/metrics.h"
 #include "log/files.h"
@@ -17,22 +18,22 @@
 
 #define JOBS_MAX 8192
 #define FRESH_MS 2000
+#define AGAIN_MS 1000
+#define UNRECORDED 1 /* lost, and the disk did not take that */
 
 struct cay_settler_job {
     struct cay_settler_job *next;
     char sandbox_id[CAY_ID_SIZE], exec_id[CAY_ID_SIZE];
     int64_t ended_ms; /* of a sandbox that ended: what began before is not there any more */
-    bool settled;
+    bool settled, failed;
 };
 
-static void write_fact(struct cay_core *core, const struct cay_execution *ex, const char *reason,
-                       int64_t time_ms)
+static int write_fact(struct cay_core *core, const struct cay_execution *ex, const char *reason,
+                      int64_t time_ms, struct cay_error *err)
 {
-    struct cay_error err;
     struct cay_log_fact fact = {.time_ms = time_ms};
     cay_str_copy(fact.reason, sizeof fact.reason, reason);
-    /* it can be found out again as long as the sandbox lives */
-    (void)cay_log_fact_write(core->logs_fd, ex->sandbox_id, ex->id, &fact, &err);
+    return cay_log_fact_write(core->logs_fd, ex->sandbox_id, ex->id, &fact, err);
 }
 
 static bool may_be_oom(const struct cay_execution *ex)
@@ -80,7 +81,8 @@ static void find_cause(struct cay_core *core, struct cay_execution *ex)
         ex->reason = "disk";
     else if (!killed)
         return; /* most commands that fail: not worth a file */
-    write_fact(core, ex, ex->reason, cay_clock_ms());
+    /* nobody waits for it, and as long as the sandbox lives it can be found out again */
+    (void)write_fact(core, ex, ex->reason, cay_clock_ms(), &ignored);
 }
 
 static void apply_fact(struct cay_execution *ex, const struct cay_log_fact *fact)
@@ -135,12 +137,14 @@ struct outside {
     int64_t ended_ms;
 };
 
+/* UNRECORDED says as well what it found: those who wait for it do not see it yet. */
 static int summarize(struct cay_core *core, const char *sandbox_id, const char *exec_id, int log_fd,
                      struct outside known_of, struct cay_arena *a, struct cay_execution *out,
                      struct cay_error *err)
 {
     struct cay_execution ex = {0};
     struct cay_log_fact fact;
+    bool unrecorded = false;
     int r = read_log(sandbox_id, exec_id, log_fd, a, &ex, err);
     if (r < 0)
         return r;
@@ -153,8 +157,8 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
             return r;
         if (ex.status == CAY_EXEC_RUNNING) {
             set_lost(&ex, cay_clock_ms());
-            write_fact(core, &ex, "lost", ex.ended_at_ms);
-            cay_metric_add(&cay_core_lost_count, 1);
+            unrecorded = write_fact(core, &ex, "lost", ex.ended_at_ms, err) < 0;
+            cay_metric_add(&cay_core_lost_count, unrecorded ? 0 : 1);
         }
     } else if (ex.status == CAY_EXEC_RUNNING && known) {
         set_lost(&ex, fact.time_ms);
@@ -164,7 +168,7 @@ static int summarize(struct cay_core *core, const char *sandbox_id, const char *
     else if (is_suspect(&ex))
         find_cause(core, &ex);
     *out = ex;
-    return 0;
+    return unrecorded ? UNRECORDED : 0;
 }
 
 int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const char *exec_id,
@@ -172,7 +176,8 @@ int cay_core_summary(struct cay_core *core, const struct cay_sandbox *sb, const 
                      struct cay_error *err)
 {
     struct outside known_of = {.paused = sb->state == CAY_PAUSED};
-    return summarize(core, sb->id, exec_id, log_fd, known_of, a, out, err);
+    int r = summarize(core, sb->id, exec_id, log_fd, known_of, a, out, err);
+    return r == UNRECORDED ? 0 : r;
 }
 
 bool cay_core_exited(struct cay_core *core, const struct cay_execution *begun, int log_fd,
@@ -192,39 +197,101 @@ static void no_longer_waiting(struct cay_settler *s, const char *exec_id)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void settle_one(struct cay_core *core, const char *sandbox_id, const char *exec_id,
-                       int64_t ended_ms)
+/* False: it could not be looked at, or what was found not recorded. */
+static bool settle_one(struct cay_core *core, const char *sandbox_id, const char *exec_id,
+                       int64_t ended_ms, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     CAY_AUTO_FD int fd = -1;
     struct cay_execution ex;
-    struct cay_error ignored; /* a log that is no log has no followers either */
-    if (cay_log_open(core->logs_fd, sandbox_id, exec_id, &fd, &ignored) < 0)
-        return;
+    int r = cay_log_open(core->logs_fd, sandbox_id, exec_id, &fd, err);
+    if (r < 0)
+        return r == CAY_ERR_NOT_FOUND;
     struct outside known_of = {.ended_ms = ended_ms};
-    int r = summarize(core, sandbox_id, exec_id, fd, known_of, &a, &ex, &ignored);
+    r = summarize(core, sandbox_id, exec_id, fd, known_of, &a, &ex, err);
     no_longer_waiting(&core->settler, exec_id); /* or who is woken would wait on */
     if (r == 0)
         cay_log_touch(fd);
+    return r != UNRECORDED; /* a log that is no log has no followers */
 }
 
-static void settle_all(struct cay_core *core, const char *sandbox_id, int64_t ended_ms)
+static bool settle_all(struct cay_core *core, const char *sandbox_id, int64_t ended_ms,
+                       struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_strs ids;
-    struct cay_error ignored; /* summary decides again when somebody asks */
-    if (cay_log_list(core->logs_fd, sandbox_id, &a, &ids, &ignored) < 0)
-        return;
+    bool done = true;
+    int r = cay_log_list(core->logs_fd, sandbox_id, &a, &ids, err);
+    if (r < 0)
+        return r == CAY_ERR_NOT_FOUND;
     for (size_t i = 0; i < ids.count; i++)
-        settle_one(core, sandbox_id, ids.at[i], ended_ms);
+        done &= settle_one(core, sandbox_id, ids.at[i], ended_ms, err);
+    return done;
 }
 
-static void work_off(struct cay_core *core, const struct cay_settler_job *job)
+static bool work_off(struct cay_core *core, struct cay_settler_job *job)
 {
-    if (job->exec_id[0])
-        settle_one(core, job->sandbox_id, job->exec_id, 0);
+    struct cay_error err = {0};
+    bool done = job->exec_id[0] ? settle_one(core, job->sandbox_id, job->exec_id, 0, &err)
+                                : settle_all(core, job->sandbox_id, job->ended_ms, &err);
+    if (!done && !job->failed)
+        cay_log_error(&err, "cannot record what became of the commands of sandbox %s",
+                      job->sandbox_id);
+    job->failed = !done;
+    return done;
+}
+
+/* The rest is under the lock. */
+
+static void append(struct cay_settler *s, struct cay_settler_job *job)
+{
+    if (s->last)
+        s->last->next = job;
     else
-        settle_all(core, job->sandbox_id, job->ended_ms);
+        s->first = job;
+    while (job->next)
+        job = job->next;
+    s->last = job;
+}
+
+/* Once for each sandbox or execution, however often it is asked for meanwhile. */
+static void put_off(struct cay_settler *s, struct cay_settler_job *job)
+{
+    struct cay_settler_job *at = s->later;
+    while (at &&
+           (strcmp(at->sandbox_id, job->sandbox_id) != 0 || strcmp(at->exec_id, job->exec_id) != 0))
+        at = at->next;
+    if (at) {
+        if (at->ended_ms < job->ended_ms)
+            at->ended_ms = job->ended_ms;
+        s->count--;
+        free(job);
+        return;
+    }
+    if (!s->later)
+        s->again_ms = cay_clock_mono_ms() + AGAIN_MS;
+    job->next = s->later;
+    s->later = job;
+}
+
+/* False: it is being closed. */
+static bool await_job(struct cay_settler *s)
+{
+    while (!s->closing) {
+        if (s->later && cay_clock_mono_ms() >= s->again_ms) {
+            append(s, s->later);
+            s->later = NULL;
+        }
+        struct timespec until = {.tv_sec = s->again_ms / 1000,
+                                 .tv_nsec = s->again_ms % 1000 * 1000000};
+        if (s->first)
+            return true;
+        if (s->later)
+            (void)pthread_cond_timedwait(&s->more, &s->lock, &until); /* late or not: looks again */
+        else
+            pthread_cond_wait(&s->more, &s->lock);
+    }
+    return false;
 }
 
 static void *settler_main(void *arg)
@@ -232,20 +299,20 @@ static void *settler_main(void *arg)
     struct cay_core *core = arg;
     struct cay_settler *s = &core->settler;
     pthread_mutex_lock(&s->lock);
-    for (;;) {
-        while (!s->first && !s->closing)
-            pthread_cond_wait(&s->more, &s->lock);
-        if (s->closing)
-            break;
+    while (await_job(s)) {
         struct cay_settler_job *job = s->first;
         pthread_mutex_unlock(&s->lock);
-        work_off(core, job);
+        bool done = work_off(core, job);
         pthread_mutex_lock(&s->lock);
         s->first = job->next;
         if (!s->first)
             s->last = NULL;
-        s->count--;
-        free(job);
+        if (done) {
+            s->count--;
+            free(job);
+        } else {
+            put_off(s, job);
+        }
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -253,8 +320,12 @@ static void *settler_main(void *arg)
 
 void cay_settler_init(struct cay_settler *s)
 {
+    pthread_condattr_t how;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->more, NULL);
+    pthread_condattr_init(&how);
+    (void)pthread_condattr_setclock(&how, CLOCK_MONOTONIC); /* it is there on Linux */
+    pthread_cond_init(&s->more, &how);
+    pthread_condattr_destroy(&how);
 }
 
 int cay_settler_start(struct cay_core *core, struct cay_error *err)
@@ -273,6 +344,8 @@ void cay_settler_done(struct cay_settler *s)
     pthread_mutex_unlock(&s->lock);
     if (s->running)
         pthread_join(s->thread, NULL);
+    if (s->later)
+        append(s, s->later);
     while (s->first) {
         struct cay_settler_job *job = s->first;
         s->first = job->next;
@@ -293,19 +366,15 @@ bool cay_settle(struct cay_core *core, const char *sandbox_id, const char *exec_
     job->ended_ms = cay_clock_ms();
     pthread_mutex_lock(&s->lock);
     bool now = !s->running;
-    bool room = !now && s->count < JOBS_MAX;
+    bool room = !now && (s->count < JOBS_MAX || !exec_id); /* or who waits would for ever */
     if (room) {
-        if (s->last)
-            s->last->next = job;
-        else
-            s->first = job;
-        s->last = job;
+        append(s, job);
         s->count++;
         pthread_cond_signal(&s->more);
     }
     pthread_mutex_unlock(&s->lock);
     if (now)
-        work_off(core, job);
+        (void)work_off(core, job); /* summary decides again when somebody asks */
     if (!room)
         free(job);
     return room || now;
