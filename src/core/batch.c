@@ -168,7 +168,7 @@ static bool has_label(const struct cay_sandbox *sb, const char *batch_id)
     return false;
 }
 
-/* The caller holds the batch's id. */
+/* The caller holds the batch's id. The file names what is left, so it is the last to go. */
 static int clear_cut(struct cay_core *core, const char *id, struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
@@ -178,11 +178,26 @@ static int clear_cut(struct cay_core *core, const char *id, struct cay_error *er
         return r;
     for (size_t i = 0; i < rows.count; i++) {
         const struct cay_account owner = {.id = rows.at[i].account_id};
-        if (has_label(&rows.at[i], id))
-            cay_batch_remove(core, &owner, rows.at[i].id);
+        struct cay_error why = {0};
+        if (has_label(&rows.at[i], id) && cay_batch_remove(core, &owner, rows.at[i].id, &why) < 0) {
+            r = why.code;
+            *err = why;
+        }
     }
-    cay_batch_file_remove(core, id);
-    return 0;
+    if (r == 0)
+        cay_batch_file_remove(core, id);
+    return r;
+}
+
+int cay_batch_clear(struct cay_core *core, const char *id, struct cay_error *err)
+{
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    int r = cay_hold_wait(&core->holds, id, &hold, err);
+    /* It runs, or has ended, if somebody asked for it again. One that ends is whole before it runs
+     * no more. */
+    if (r < 0 || cay_core_batch_runs(core, id) || !cay_batch_file_is_cut(core, id))
+        return r;
+    return clear_cut(core, id, err);
 }
 
 static void *clean_main(void *arg)
@@ -191,15 +206,11 @@ static void *clean_main(void *arg)
     struct cay_core *core = arg;
     struct cay_strs ids = {0};
     struct cay_error err = {0};
-    int r = cay_batch_file_cut(core, &a, &ids, &err);
-    for (size_t i = 0; i < ids.count && r == 0 && !atomic_load(&core->batcher.closing); i++) {
-        CAY_AUTO_HOLD struct cay_hold hold = {0};
-        r = cay_hold_wait(&core->holds, ids.at[i], &hold, &err);
-        if (r == 0 && !cay_core_batch_runs(core, ids.at[i])) /* somebody asked for it again */
-            r = clear_cut(core, ids.at[i], &err);
-    }
-    if (r < 0)
-        cay_log_error(&err, "cannot remove what a batch left behind");
+    if (cay_batch_file_cut(core, &a, &ids, &err) < 0)
+        cay_log_error(&err, "cannot look for batches that were cut");
+    for (size_t i = 0; i < ids.count && !atomic_load(&core->batcher.closing); i++)
+        if (cay_batch_clear(core, ids.at[i], &err) < 0)
+            cay_log_error(&err, "cannot remove what batch %s left behind", ids.at[i]);
     return NULL;
 }
 
@@ -212,12 +223,14 @@ int cay_core_batch(struct cay_core *core, const struct cay_account *owner,
     bool whole = false;
     int r = check(core, &asked->spec, err);
     cay_id_batch(ref.id);
-    if (r == 0 && once) {
+    if (once)
         cay_once_batch(core, owner->id, once, ref.id);
+    if (r == 0) /* until it is among those that run it looks like one that was cut */
         r = cay_hold_wait(&core->holds, ref.id, &hold, err);
-        if (r == 0)
-            r = cay_batch_file_find(core, ref.id, once, &whole, &ref.fd, err);
-        ref.replayed = r == 0 && (whole || cay_core_batch_runs(core, ref.id));
+    if (r == 0 && once) {
+        bool runs = cay_core_batch_runs(core, ref.id); /* first: who runs no more is whole */
+        r = cay_batch_file_find(core, ref.id, once, &whole, &ref.fd, err);
+        ref.replayed = r == 0 && (whole || runs);
         if (r == CAY_ERR_NOT_FOUND)
             r = 0;
         else if (r == 0 && !ref.replayed) {

@@ -79,9 +79,14 @@ int cay_batcher_start(struct cay_core *core, struct cay_error *err);
 void cay_batcher_stop(struct cay_core *core);
 void cay_batcher_done(struct cay_batcher *b);
 
+/* Removes what a batch that was cut has made, and its file; any other stays as it is. */
+int cay_batch_clear(struct cay_core *core, const char *id, struct cay_error *err);
+
 /* batch_run.c */
 void cay_batch_tell(struct cay_batch *b, struct cay_batch_event e);
-void cay_batch_remove(struct cay_core *core, const struct cay_account *owner, const char *id);
+/* Now or, where that fails, by the keeper; an error when not even that could be written down. */
+int cay_batch_remove(struct cay_core *core, const struct cay_account *owner, const char *id,
+                     struct cay_error *err);
 /* Its slots go to work; the last phase frees it. */
 void cay_batch_next_phase(struct cay_batch *b);
 void cay_batch_slot_ended(struct cay_core *core, struct cay_wait *w);
@@ -102,5 +107,7 @@ void cay_batch_file_remove(struct cay_core *core, const char *id);
 /* Ids of those without an end. */
 int cay_batch_file_cut(struct cay_core *core, struct cay_arena *a, struct cay_strs *out,
                        struct cay_error *err);
+/* Whether it is there without an end, as one that runs is too. */
+bool cay_batch_file_is_cut(struct cay_core *core, const char *id);
 /* Removes those with an end that old. */
 void cay_batch_file_sweep(struct cay_core *core, int64_t older_than_ms);

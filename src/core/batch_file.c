@@ -151,6 +151,14 @@ int cay_batch_file_cut(struct cay_core *core, struct cay_arena *a, struct cay_st
     return 0;
 }
 
+bool cay_batch_file_is_cut(struct cay_core *core, const char *id)
+{
+    char name[NAME_SIZE];
+    make_name(name, id);
+    CAY_AUTO_FD int fd = openat(core->logs_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && !is_whole(fd);
+}
+
 void cay_batch_file_sweep(struct cay_core *core, int64_t older_than_ms)
 {
     DIR *dir = open_directory(core);

@@ -79,14 +79,39 @@ static void finish_make(struct cay_batch_slot *slot)
     say_made(slot->batch, slot->index, slot->wait.sandbox_id, r < 0 ? &err : NULL);
 }
 
-void cay_batch_remove(struct cay_core *core, const struct cay_account *owner, const char *id)
+/* Its time is over now, so the keeper goes on until it is gone. */
+static int let_expire(struct cay_core *core, const struct cay_account *owner, const char *id,
+                      struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_HOLD struct cay_hold hold = {0};
+    struct cay_sandbox sb;
+    int r = cay_core_find_held(core, owner, id, &a, &hold, &sb, err);
+    if (r < 0 || sb.deleted_at_ms)
+        return r;
+    sb.spec.persistent = false; /* one that is would only be stopped */
+    sb.expires_at_ms = sb.updated_at_ms = cay_clock_ms();
+    return cay_store_update(core->store, &sb, CAY_SOON, err);
+}
+
+int cay_batch_remove(struct cay_core *core, const struct cay_account *owner, const char *id,
+                     struct cay_error *err)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_sandbox sb;
+    int r = cay_core_delete(core, owner, id, CAY_WORKSPACE_AS_IT_IS, &a, &sb, err);
+    if (r < 0 && r != CAY_ERR_NOT_FOUND) {
+        cay_log_error(err, "cannot remove sandbox %s of a batch; the keeper is to", id);
+        r = let_expire(core, owner, id, err);
+    }
+    return r == CAY_ERR_NOT_FOUND ? 0 : r;
+}
+
+static void remove_one(struct cay_batch *b, const char *id)
+{
     struct cay_error err = {0};
-    int r = cay_core_delete(core, owner, id, CAY_WORKSPACE_AS_IT_IS, &a, &sb, &err);
-    if (r < 0 && r != CAY_ERR_NOT_FOUND)
-        cay_log_error(&err, "cannot remove sandbox %s of a batch", id);
+    if (cay_batch_remove(b->core, &b->owner, id, &err) < 0)
+        cay_log_error(&err, "sandbox %s of a batch stays until its own time is over", id);
 }
 
 /* ---- items ---- */
@@ -277,7 +302,7 @@ static void advance(struct cay_batch_slot *slot)
             return;
         }
         if (b->phase == CAY_BATCH_REMOVES && b->made[i].id[0])
-            cay_batch_remove(b->core, &b->owner, b->made[i].id);
+            remove_one(b, b->made[i].id);
         else if (b->phase == CAY_BATCH_MAKES ? make_one(slot, i)
                                              : b->phase == CAY_BATCH_RUNS && begin_item(slot, i))
             return;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "core/batch.h"
+#include "core/keeper.h"
 #include "tests/fixture.h"
 #include "tests/test.h"
 #include <poll.h>
@@ -125,6 +127,68 @@ TEST(batch_outlives_any_failure)
         fixture_close(&f);
     }
     CHECK("the walk came to its end", !failed);
+}
+
+/* What the provider does not remove at once, the keeper does. */
+TEST(batch_leaves_nothing_that_could_not_be_removed)
+{
+    static const char *const words[] = {"0"};
+    bool failed = true, late = false;
+    for (int n = 1; failed && n < 100; n++) {
+        struct fixture f;
+        fixture_open(&f);
+        struct cay_batch_asked asked = ask(words, 1);
+        make(&asked, 1);
+        ((struct cay_spec *)(uintptr_t)asked.spec.make)->persistent = n % 2;
+        cay_provider_fake_fail_at(f.provider, n);
+        (void)run(&f, &asked);
+        failed = cay_provider_fake_failed(f.provider);
+        late |= fixture_rows(&f) > 0;
+        cay_keeper_expire(f.core, cay_clock_ms());
+        CHECK_EQ("no row is left", fixture_rows(&f), 0);
+        CHECK_EQ("no sandbox is left", cay_provider_fake_count(f.provider), 0);
+        fixture_close(&f);
+    }
+    CHECK("one was left to the keeper", late);
+    CHECK("the walk came to its end", !failed);
+}
+
+TEST(batch_that_ended_is_not_cleared)
+{
+    static const char *const words[] = {"0"};
+    struct cay_once once = {.key = "k", .fingerprint = "0123456789abcdef0123456789abcdef"};
+    struct cay_batch_ref ref = {.fd = -1};
+    struct cay_error err = {0};
+    struct fixture f;
+    fixture_open(&f);
+    for (int i = 0; i < 2; i++) {
+        struct cay_batch_asked asked = ask(words, 1);
+        make(&asked, 1);
+        asked.spec.once = &once;
+        CHECK_EQ("it begins", cay_core_batch(f.core, &f.me, &asked, &ref, &err), 0);
+        CHECK_EQ("or has ended", ref.replayed, i == 1);
+        cay_arena_done(&asked.arena);
+        (void)follow(&f, &ref);
+        CHECK_EQ("as if it had been cut before", cay_batch_clear(f.core, ref.id, &err), 0);
+    }
+    fixture_close(&f);
+}
+
+/* Its source goes with the batch. */
+TEST(batch_does_not_take_forks_with_it)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox_list forks = {0};
+    fixture_open(&f);
+    struct cay_sandbox box = fixture_create(&f, "box", false);
+    struct cay_spec spec = cay_spec_fork(&box.spec);
+    cay_strs_push(&f.a, &spec.labels, CAY_BATCH_LABEL "batch_1");
+    cay_strs_push(&f.a, &spec.labels, "mine");
+    CHECK_EQ("fork", cay_core_fork(f.core, &f.me, "box", &spec, 1, &f.a, &forks, &err), 0);
+    CHECK_EQ("one label", forks.at[0].spec.labels.count, 1);
+    CHECK_STR("its own", forks.at[0].spec.labels.at[0], "mine");
+    fixture_close(&f);
 }
 
 TEST(batch_with_a_key_is_one_batch)

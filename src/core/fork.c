@@ -169,6 +169,16 @@ static int fork_all(struct cay_core *core, const struct cay_account *owner,
     return 0;
 }
 
+/* A fork is no part of the batch that made its source, and does not go with it. */
+static struct cay_strs labels_of_fork(const struct cay_strs *labels, struct cay_arena *a)
+{
+    struct cay_strs own = {0};
+    for (size_t i = 0; i < labels->count; i++)
+        if (strncmp(labels->at[i], CAY_BATCH_LABEL, strlen(CAY_BATCH_LABEL)) != 0)
+            cay_strs_push(a, &own, labels->at[i]);
+    return own;
+}
+
 int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const char *id,
                   const struct cay_spec *spec, size_t count, struct cay_arena *a,
                   struct cay_sandbox_list *out, struct cay_error *err)
@@ -193,6 +203,7 @@ int cay_core_fork(struct cay_core *core, const struct cay_account *owner, const 
         return r;
     if (spec->at && (r = cay_history_check(core, source.id, spec->at, err)) < 0)
         return r;
+    wanted.labels = labels_of_fork(&spec->labels, a);
     wanted.from = cay_arena_strdup(a, source.id); /* it goes out with the forks */
     whose.id = source.account_id;
     r = cay_seal_all(core, whose.id, &wanted.new_secrets, a, &wanted.secrets, err);
