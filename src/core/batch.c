@@ -97,24 +97,28 @@ static struct cay_batch *new_batch(struct cay_core *core, const struct cay_accou
 }
 
 /* A place among those that run, or CAY_ERR_UNAVAILABLE. */
-static int reserve(struct cay_batcher *all, size_t bytes, struct cay_error *err)
+static int reserve(struct cay_batcher *all, const char *account_id, size_t bytes,
+                   struct cay_error *err)
 {
     pthread_mutex_lock(&all->lock);
-    bool room = all->count < CAY_BATCHES && all->bytes + bytes <= CAY_BATCH_BYTES;
-    all->count += room;
-    all->bytes += room ? bytes : 0;
+    bool full = all->places.taken >= CAY_BATCHES || bytes > CAY_BATCH_BYTES - all->bytes.taken;
+    bool room = cay_share_take(&all->places, account_id, 1, CAY_BATCHES);
+    if (room && !cay_share_take(&all->bytes, account_id, bytes, CAY_BATCH_BYTES)) {
+        cay_share_give(&all->places, account_id, 1);
+        room = false;
+    }
     pthread_mutex_unlock(&all->lock);
-    return room ? 0
-                : cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BATCHES",
-                              "as many batches run as may run at once");
+    if (room)
+        return 0;
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BATCHES",
+                       full ? "as many batches run as may run at once"
+                            : "as many batches of this account run as it may have at once");
 }
 
-static void give_back(struct cay_batcher *all, size_t bytes)
+void cay_batch_give_back(struct cay_batcher *all, const char *account_id, size_t bytes)
 {
-    pthread_mutex_lock(&all->lock);
-    all->count--;
-    all->bytes -= bytes;
-    pthread_mutex_unlock(&all->lock);
+    cay_share_give(&all->places, account_id, 1);
+    cay_share_give(&all->bytes, account_id, bytes);
 }
 
 static int begin(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -125,12 +129,14 @@ static int begin(struct cay_core *core, const struct cay_account *owner, const c
     int fd = -1;
     int r = start_threads(core, err);
     if (r == 0)
-        r = reserve(all, bytes, err);
+        r = reserve(all, owner->id, bytes, err);
     if (r < 0)
         return r;
     r = cay_batch_file_create(core, id, asked->spec.once, &fd, fd_out, err);
     if (r < 0) {
-        give_back(all, bytes);
+        pthread_mutex_lock(&all->lock);
+        cay_batch_give_back(all, owner->id, bytes);
+        pthread_mutex_unlock(&all->lock);
         return r;
     }
     struct cay_batch *b = new_batch(core, owner, id, asked);
@@ -280,6 +286,7 @@ void cay_batcher_done(struct cay_batcher *all)
     while (all->first) {
         struct cay_batch *b = all->first;
         all->first = b->next;
+        cay_batch_give_back(all, b->owner.id, b->bytes);
         cay_batch_free(b);
     }
     cay_queue_done(&all->jobs);

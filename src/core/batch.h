@@ -9,6 +9,7 @@
 #pragma once
 #include "base/queue.h"
 #include "core/service.h"
+#include "core/share.h"
 #include "core/waiter.h"
 #include "model/limits.h"
 #include <stdatomic.h>
@@ -63,7 +64,7 @@ struct cay_batch {
 struct cay_batcher {
     pthread_mutex_t lock; /* guards what follows */
     struct cay_batch *first;
-    size_t count, bytes;
+    struct cay_shares places, bytes;
     int started;
     bool cleaning;
 
@@ -81,6 +82,9 @@ void cay_batcher_done(struct cay_batcher *b);
 
 /* Removes what a batch that was cut has made, and its file; any other stays as it is. */
 int cay_batch_clear(struct cay_core *core, const char *id, struct cay_error *err);
+
+/* Its place, under the lock. */
+void cay_batch_give_back(struct cay_batcher *all, const char *account_id, size_t bytes);
 
 /* batch_run.c */
 void cay_batch_tell(struct cay_batch *b, struct cay_batch_event e);

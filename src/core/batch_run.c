@@ -259,8 +259,7 @@ static void finish(struct cay_batch *b)
     while (*at != b)
         at = &(*at)->next;
     *at = b->next;
-    all->count--;
-    all->bytes -= b->bytes;
+    cay_batch_give_back(all, b->owner.id, b->bytes);
     pthread_mutex_unlock(&all->lock);
     if (!ended)
         cay_log_touch(b->fd); /* who follows is woken, and cuts his answer */

@@ -319,3 +319,29 @@ TEST(batches_are_bounded)
     CHECK("nothing stayed behind of it", cay_str_ends(text, "end 1 0\n"));
     fixture_close(&f);
 }
+
+TEST(batches_of_one_account_leave_room_for_others)
+{
+    static const char *const words[] = {"sleep"};
+    struct cay_error err = {0};
+    struct cay_account mine[] = {{.id = CAY_LOCAL_ACCOUNT}, {.id = "other"}};
+    struct fixture f;
+    fixture_open(&f);
+    (void)fixture_create(&f, "box", false);
+    for (int i = 0; i <= CAY_BATCHES / 2 + 1; i++) {
+        struct cay_batch_ref ref = {.fd = -1};
+        struct cay_batch_asked asked = ask(words, 1);
+        bool too_many = i == CAY_BATCHES / 2, another = i > CAY_BATCHES / 2;
+        another ? make(&asked, 1) : cay_strs_push(&asked.arena, &asked.spec.sandboxes, "box");
+        CHECK_EQ(another ? "another's" : "mine",
+                 cay_core_batch(f.core, &mine[another], &asked, &ref, &err),
+                 too_many ? CAY_ERR_UNAVAILABLE : 0);
+        CHECK_STR("whose bound", err.msg,
+                  i < CAY_BATCHES / 2
+                      ? ""
+                      : "as many batches of this account run as it may have at once");
+        cay_close_fd(&ref.fd);
+        cay_arena_done(&asked.arena);
+    }
+    fixture_close(&f);
+}

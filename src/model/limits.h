@@ -97,7 +97,7 @@
 #define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
 
 /* batches */
-#define CAY_BATCHES 16                 /* at once; more is 503 */
+#define CAY_BATCHES 16                 /* at once, of one account half of it; more is 503 */
 #define CAY_BATCH_BYTES (32 * CAY_MIB) /* of what they were asked, together */
 #define CAY_BATCH_ITEMS 10000
 #define CAY_BATCH_SANDBOXES 1000
