@@ -62,9 +62,10 @@ static int each(int from_fd, int to_fd, on_entry entry)
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
         struct stat st;
-        r = fstatat(from_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW);
-        if (r == 0)
+        if (fstatat(from_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             r = entry(from_fd, e->d_name, S_ISDIR(st.st_mode), to_fd);
+        else if (errno != ENOENT) /* somebody writes here: what went is no loss */
+            r = -1;
     }
     return r;
 }
@@ -103,17 +104,30 @@ void cay_history_sweep(int dir_fd, int64_t older_than_ms,
             cay_history_remove(dir_fd, d->d_name);
 }
 
+/* What somebody is writing, or was when he was killed: it counts for nothing. */
+static bool is_temporary(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return strcmp(name, CAY_PACK_DRAFT) == 0 || strncmp(name, "tmp_object", 10) == 0 ||
+           strncmp(name, "pack_git2", 9) == 0 ||
+           (dot && (strcmp(dot, ".lock") == 0 || strcmp(dot, ".tmp") == 0));
+}
+
 /* Objects never change, so both may have them; everything else is a copy. What went, or is there
  * already, is well. */
 static int copy_entry(int from_fd, const char *name, bool is_dir, int to_fd)
 {
     bool lasts = strlen(name) == 38 || strncmp(name, "pack-", 5) == 0;
+    if (is_temporary(name))
+        return 0;
     if (is_dir) {
         if (mkdirat(to_fd, name, 0700) < 0 && errno != EEXIST)
             return -1;
-        CAY_AUTO_FD int from = open_below(from_fd, name);
         CAY_AUTO_FD int to = open_below(to_fd, name);
-        return from < 0 || to < 0 ? -1 : each(from, to, copy_entry);
+        CAY_AUTO_FD int from = open_below(from_fd, name);
+        if (from < 0 || to < 0)
+            return from < 0 && errno == ENOENT ? 0 : -1;
+        return each(from, to, copy_entry);
     }
     if (lasts)
         return linkat(from_fd, name, to_fd, name, 0) < 0 && errno != ENOENT && errno != EEXIST ? -1

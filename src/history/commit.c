@@ -132,7 +132,15 @@ static int keep_blob(struct cay_history *h, const struct cay_history_file *file,
     return cay_pack_add_blob(h->pack, out, data, len);
 }
 
-int cay_history_take(struct cay_history *h, const struct cay_history_file *file, const void *data,
+/* Names that would be git's own on some other system (.GIT, git~1) are refused by libgit2, as they
+ * are by git when it makes a clone. */
+static bool is_refused(void)
+{
+    const git_error *said = git_error_last();
+    return said && said->klass == GIT_ERROR_INDEX;
+}
+
+int cay_history_take(struct cay_history *h, struct cay_history_file *file, const void *data,
                      size_t len, struct cay_error *err)
 {
     bool racy = file->ctime_ns >= h->looked_at_ns - TICK_NS;
@@ -147,7 +155,10 @@ int cay_history_take(struct cay_history *h, const struct cay_history_file *file,
         return cay_fail_as(err, CAY_ERR_TOO_LARGE, "HISTORY_TOO_LARGE",
                            "one version may take in at most %lld bytes",
                            (long long)CAY_HISTORY_COMMIT_BYTES);
-    if (keep_blob(h, file, data, len, &e.id) < 0 || git_index_add(h->index, &e) < 0)
+    if (keep_blob(h, file, data, len, &e.id) < 0)
+        return cay_history_fail(err, "a file cannot be kept");
+    file->left_out = git_index_add(h->index, &e) < 0;
+    if (file->left_out && !is_refused())
         return cay_history_fail(err, "a file cannot be kept");
     h->unwritten++;
     return 0;

@@ -72,7 +72,8 @@ struct cay_history_file {
 int cay_history_look(struct cay_history *h, struct cay_history_file *files, size_t count,
                      int64_t looked_at_ms, struct cay_error *err);
 bool cay_history_is_rules(const char *path); /* a .gitignore */
-int cay_history_take(struct cay_history *h, const struct cay_history_file *file, const void *data,
+/* One whose name git refuses is left out. */
+int cay_history_take(struct cay_history *h, struct cay_history_file *file, const void *data,
                      size_t len, struct cay_error *err);
 struct cay_history_note {
     const char *id, *message;

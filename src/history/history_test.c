@@ -2,6 +2,8 @@
 #include "history/inside.h"
 #include "tests/test.h"
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -296,5 +298,115 @@ TEST(history_survives_a_torn_line)
     CHECK_EQ("list", cay_history_list(t.h, &t.a, &all, &t.err), 0);
     CHECK_EQ("two versions", all.count, 2);
     CHECK_STR("the new one", all.at[0].id, "exec_3");
+    end(&t);
+}
+
+static void put_file(int dir_fd, const char *name, const char *text)
+{
+    CAY_AUTO_FD int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK_EQ(name, write(fd, text, strlen(text)), strlen(text));
+}
+
+static bool is_there(int dir_fd, const char *name)
+{
+    return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* What one who is killed leaves is in nobody's way, and in no copy. */
+TEST(history_survives_what_the_killed_leave)
+{
+    static const char *const left[] = {"/index.lock", "/objects/tmp_object_git2_a1b2",
+                                       "/objects/pack/draft", "/objects/pack/.pack-1.idx.x.tmp"};
+    struct trial t;
+    const struct put first[] = {{"a", "1", 0}};
+    const struct put second[] = {{"a", "22", 0}};
+    char name[80];
+    begin(&t);
+    (void)commit(&t, "exec_1", first, 1);
+    for (size_t i = 0; i < COUNT(left); i++) {
+        (void)snprintf(name, sizeof name, BOX "%s", left[i]);
+        put_file(t.dir_fd, name, "half");
+    }
+    CHECK_EQ("copied", cay_history_copy(t.dir_fd, t.h, OTHER, &t.err), 0);
+    for (size_t i = 0; i < COUNT(left); i++) {
+        (void)snprintf(name, sizeof name, OTHER "%s", left[i]);
+        CHECK(name, !is_there(t.dir_fd, name));
+    }
+    CHECK("what counts is", is_there(t.dir_fd, OTHER "/index"));
+    cay_history_remove(t.dir_fd, OTHER);
+    reopen(&t);
+    CHECK_EQ("goes on behind a lock", commit(&t, "exec_2", second, 1), 1);
+    cay_history_close(t.h, true);
+    put_file(t.dir_fd, BOX "/index", "no index");
+    CHECK_EQ("open without", cay_history_open(t.dir_fd, BOX, false, &t.h, &t.err), 0);
+    CHECK_EQ("nothing is new", commit(&t, "exec_x", second, 1), -1);
+    CHECK_EQ("goes on", commit(&t, "exec_3", first, 1), 1);
+    end(&t);
+}
+
+struct busy {
+    int dir_fd;
+    atomic_bool over;
+};
+
+static void *come_and_go(void *arg)
+{
+    struct busy *b = arg;
+    while (!atomic_load(&b->over)) {
+        char name[48];
+        for (int i = 0; i < 50; i++) {
+            (void)snprintf(name, sizeof name, BOX "/objects/tmp_object_%d", i);
+            put_file(b->dir_fd, name, "x");
+        }
+        for (int i = 0; i < 50; i++) {
+            (void)snprintf(name, sizeof name, BOX "/objects/tmp_object_%d", i);
+            (void)unlinkat(b->dir_fd, name, 0);
+        }
+    }
+    return NULL;
+}
+
+TEST(history_is_saved_while_it_is_written_to)
+{
+    struct trial t;
+    pthread_t thread;
+    const struct put first[] = {{"a", "1", 0}};
+    begin(&t);
+    (void)commit(&t, "exec_1", first, 1);
+    struct busy b = {.dir_fd = t.dir_fd};
+    CHECK_EQ("mkdir", mkdirat(t.dir_fd, "saved", 0700), 0);
+    int to_fd = openat(t.dir_fd, "saved", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_EQ("thread", pthread_create(&thread, NULL, come_and_go, &b), 0);
+    for (int i = 0; i < 300; i++) {
+        CHECK_EQ("saved", cay_history_save(t.dir_fd, BOX, to_fd, &t.err), 0);
+        cay_history_remove(to_fd, BOX);
+    }
+    atomic_store(&b.over, true);
+    pthread_join(thread, NULL);
+    close(to_fd);
+    end(&t);
+}
+
+TEST(history_leaves_out_names_that_git_refuses)
+{
+    struct trial t;
+    struct cay_versions all = {0};
+    const struct put files[] = {{"a", "1", 0},
+                                {".GIT", "2", 0},
+                                {".git.", "3", 0},
+                                {"git~1", "4", 0},
+                                {"d/.Git/config", "5", 0},
+                                {".gitmodules", "a", 0120777},
+                                {".gitattributes", "a", 0120777},
+                                {"gitmod~1", "a", 0120777}};
+    begin(&t);
+    (void)commit(&t, "exec_1", files, COUNT(files));
+    CHECK_EQ("list", cay_history_list(t.h, &t.a, &all, &t.err), 0);
+    CHECK_EQ("a version", all.count, 1);
+    CHECK_EQ("left out", all.at[0].left_out_count, 4);
+    CHECK_STR("and told", all.at[0].left_out.at[0], ".GIT");
+    CHECK_EQ("and kept the others", all.at[0].file_count, COUNT(files) - 4);
+    reopen(&t);
+    CHECK_EQ("nothing new, no version", commit(&t, "exec_x", files, COUNT(files)), -1);
     end(&t);
 }

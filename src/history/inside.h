@@ -42,6 +42,7 @@ int cay_history_tree(struct cay_history *h, const git_oid *commit, git_tree **ou
 /* A path as it can be told: as it is, or in quotes as git would. */
 const char *cay_history_quote(struct cay_arena *a, const char *path, size_t len);
 
+#define CAY_PACK_DRAFT "draft" /* its name until it is whole */
 /* pack.c: one is begun for a version that is large, and takes all its objects until it ends. */
 int cay_pack_new(struct cay_history *h); /* one more of its odb's; negative as libgit2 is */
 bool cay_pack_is_open(const struct cay_pack *p);

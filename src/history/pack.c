@@ -11,7 +11,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#define DRAFT "draft" /* its name until it is whole */
 #define HEAD_SIZE 12
 #define SUM_SIZE 20
 #define FLUSH_BYTES (1 << 20)
@@ -194,7 +193,7 @@ static int read_object(void **data, size_t *len, git_object_t *type, git_odb_bac
 static void forget(struct cay_pack *p)
 {
     if (p->fd >= 0)
-        (void)unlinkat(p->dir_fd, DRAFT, 0); /* else the next one begins over it */
+        (void)unlinkat(p->dir_fd, CAY_PACK_DRAFT, 0); /* else the next one begins over it */
     cay_close_fd(&p->fd);
     p->count = p->room = p->slot_count = 0;
     free(p->entries);
@@ -244,7 +243,8 @@ int cay_pack_begin(struct cay_pack *p, struct cay_error *err)
     static const char head[HEAD_SIZE] = {'P', 'A', 'C', 'K', 0, 0, 0, 2}; /* and how many, later */
     if (p->fd >= 0)
         return 0;
-    p->fd = openat(p->dir_fd, DRAFT, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    p->fd = openat(p->dir_fd, CAY_PACK_DRAFT, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                   0600);
     if (p->fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot begin a version");
     p->written = 0;
@@ -313,7 +313,7 @@ static int finish(struct cay_pack *p, struct cay_error *err)
     for (size_t i = 0; i < SUM_SIZE; i++)
         (void)snprintf(hex + 2 * i, 3, "%02x", sum[i]);
     (void)snprintf(name, sizeof name, "pack-%s.pack", hex);
-    if (renameat(p->dir_fd, DRAFT, p->dir_fd, name) < 0)
+    if (renameat(p->dir_fd, CAY_PACK_DRAFT, p->dir_fd, name) < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "a version cannot be written");
     (void)snprintf(name, sizeof name, "pack-%s.idx", hex);
     int r = cay_path_replace(p->dir_fd, name, index.data, index.len, 0400, err);

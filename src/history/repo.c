@@ -83,6 +83,20 @@ static int make(int fd, struct cay_error *err)
     return r < 0 ? r : cay_path_replace(fd, "HEAD", head, strlen(head), 0600, err);
 }
 
+/* It is worth a file's reading and no more: one that cannot be read is begun anew, and so is a lock
+ * of one who was killed: whoever opens a history has it alone. */
+static int open_index(struct cay_history *h)
+{
+    char path[80];
+    (void)snprintf(path, sizeof path, "%s/index", h->path);
+    (void)unlinkat(h->fd, "index.lock", 0);
+    int r = git_index_open(&h->index, path);
+    if (r == 0)
+        return 0;
+    (void)unlinkat(h->fd, "index", 0);
+    return git_index_open(&h->index, path);
+}
+
 /* The objects, without a repository around them: that would want to know its real path, which the
  * server may not be able to walk. */
 static int open_objects(struct cay_history *h, struct cay_error *err)
@@ -110,9 +124,8 @@ static int open_objects(struct cay_history *h, struct cay_error *err)
     if (r == 0)
         r = git_repository_set_config(h->repo, config);
     git_config_free(config);
-    (void)snprintf(path, sizeof path, "%s/index", h->path);
     if (r == 0)
-        r = git_index_open(&h->index, path);
+        r = open_index(h);
     return r < 0 ? cay_history_fail(err, "cannot open the history") : 0;
 }
 
