@@ -192,10 +192,10 @@ static int look(struct look *l, int64_t now_ms, struct cay_error *err)
 {
     int r = scan(l, err);
     if (r == 0)
-        r = cay_history_look(l->h, l->files, l->count, now_ms, err);
+        r = cay_history_look_at_rules(l->h, l->files, l->count, now_ms, err);
     if (r == 0)
         r = fetch(l, true, err);
-    if (r == 0 && l->wanted_count > 0)
+    if (r == 0)
         r = cay_history_look(l->h, l->files, l->count, now_ms, err);
     return r;
 }

@@ -63,6 +63,8 @@ static int read_rules(struct cay_history *h, struct cay_arena *a, struct cay_ign
         git_blob *blob = NULL;
         if (!cay_history_is_rules(e->path) || e->mode == GIT_FILEMODE_LINK)
             continue;
+        if (cay_ignore_is_spent(rules))
+            break;
         if (git_blob_lookup(&blob, h->repo, &e->id) < 0)
             return cay_history_fail(err, "an ignore file cannot be read");
         size_t base = strlen(e->path) - strlen(".gitignore");
@@ -94,6 +96,30 @@ static int remove_gone(struct cay_history *h, const struct cay_history_file *fil
     return 0;
 }
 
+/* What the index has of it, or NULL. */
+static const git_index_entry *look_at(struct cay_history *h, struct cay_ignore *rules,
+                                      struct cay_history_file *f)
+{
+    const git_index_entry *e = git_index_get_bypath(h->index, f->path, 0);
+    f->left_out = f->size > CAY_HISTORY_FILE_BYTES || (!e && cay_ignore_has(rules, f->path));
+    f->stale = !f->left_out && (!e || !is_same(e, f));
+    return e;
+}
+
+/* That the old rules take too long is no reason not to read new ones. */
+int cay_history_look_at_rules(struct cay_history *h, struct cay_history_file *files, size_t count,
+                              int64_t looked_at_ms, struct cay_error *err)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_ignore rules = {0};
+    int r = read_rules(h, &a, &rules, err);
+    h->looked_at_ns = looked_at_ms * 1000000;
+    for (struct cay_history_file *f = files; r == 0 && f < files + count; f++)
+        if (cay_history_is_rules(f->path))
+            (void)look_at(h, &rules, f);
+    return r;
+}
+
 int cay_history_look(struct cay_history *h, struct cay_history_file *files, size_t count,
                      int64_t looked_at_ms, struct cay_error *err)
 {
@@ -105,13 +131,14 @@ int cay_history_look(struct cay_history *h, struct cay_history_file *files, size
         return r;
     h->looked_at_ns = looked_at_ms * 1000000;
     for (struct cay_history_file *f = files; f < files + count; f++) {
-        const git_index_entry *e = git_index_get_bypath(h->index, f->path, 0);
-        f->left_out = f->size > CAY_HISTORY_FILE_BYTES || (!e && cay_ignore_has(&rules, f->path));
-        f->stale = !f->left_out && (!e || !is_same(e, f));
+        const git_index_entry *e = look_at(h, &rules, f);
         stale += f->stale;
         known += e && !f->left_out;
         left_out += f->left_out;
     }
+    if (cay_ignore_is_spent(&rules))
+        return cay_fail_as(err, CAY_ERR_TOO_LARGE, "HISTORY_TOO_LARGE",
+                           "what the .gitignore files say takes too long");
     bool any_gone = known < git_index_entrycount(h->index);
     if (any_gone || left_out > 0 || stale > BULK) /* else nobody minds the order */
         qsort(files, count, sizeof *files, by_path);

@@ -68,7 +68,9 @@ struct cay_history_file {
     bool left_out; /* its content is not kept */
 };
 /* Of a whole workspace, at looked_at_ms; sorts them. What .gitignore files say is known of those
- * whose content was taken: take stale ones of these first, and look again. */
+ * whose content was taken: look at these alone first, and take the stale ones. */
+int cay_history_look_at_rules(struct cay_history *h, struct cay_history_file *files, size_t count,
+                              int64_t looked_at_ms, struct cay_error *err);
 int cay_history_look(struct cay_history *h, struct cay_history_file *files, size_t count,
                      int64_t looked_at_ms, struct cay_error *err);
 bool cay_history_is_rules(const char *path); /* a .gitignore */

@@ -65,7 +65,10 @@ static int commit(struct trial *t, const char *id, const struct put *files, size
                                             .ctime_ns = t->clock_ns - age * 1000000000};
     }
     for (int round = 0; round < 2; round++) { /* what rules are there, then by them */
-        CHECK_EQ("look", cay_history_look(t->h, seen, count, t->clock_ns / 1000000, &t->err), 0);
+        CHECK_EQ("look",
+                 (round == 0 ? cay_history_look_at_rules
+                             : cay_history_look)(t->h, seen, count, t->clock_ns / 1000000, &t->err),
+                 0);
         for (size_t i = 0; i < count; i++)
             for (size_t k = 0; seen[i].stale && k < count; k++)
                 if (strcmp(files[k].path, seen[i].path) == 0 &&
@@ -377,7 +380,7 @@ TEST(history_is_saved_while_it_is_written_to)
     CHECK_EQ("mkdir", mkdirat(t.dir_fd, "saved", 0700), 0);
     int to_fd = openat(t.dir_fd, "saved", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK_EQ("thread", pthread_create(&thread, NULL, come_and_go, &b), 0);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 60; i++) {
         CHECK_EQ("saved", cay_history_save(t.dir_fd, BOX, to_fd, &t.err), 0);
         cay_history_remove(to_fd, BOX);
     }
@@ -409,4 +412,43 @@ TEST(history_leaves_out_names_that_git_refuses)
     reopen(&t);
     CHECK_EQ("nothing new, no version", commit(&t, "exec_x", files, COUNT(files)), -1);
     end(&t);
+}
+
+/* Rules that would take hours end the look; new ones are read all the same. */
+TEST(history_ignore_rules_have_an_end)
+{
+    struct trial t;
+    CAY_AUTO_BUF struct cay_buf text = {0};
+    char name[200];
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    for (int i = 0; i < 1000; i++)
+        cay_buf_adds(&text, "*a*a*a*a*a*a*a*a*a*a*b\n");
+    begin(&t);
+    struct cay_history_file files[] = {{.path = ".gitignore", .mode = 0100644, .size = text.len},
+                                       {.path = name, .path_len = 199, .mode = 0100644}};
+    int64_t now_ms = t.clock_ns / 1000000;
+    CHECK_EQ("take", cay_history_take(t.h, &files[0], text.data, text.len, &t.err), 0);
+    CHECK_EQ("too long", cay_history_look(t.h, files, 2, now_ms, &t.err), CAY_ERR_TOO_LARGE);
+    files[0].size = 2;
+    files[0].stale = false;
+    CHECK_EQ("again", cay_history_look_at_rules(t.h, files, 2, now_ms, &t.err), 0);
+    CHECK("new rules are wanted", files[0].stale);
+    CHECK_EQ("and taken", cay_history_take(t.h, &files[0], "b\n", 2, &t.err), 0);
+    CHECK_EQ("then it is well", cay_history_look(t.h, files, 2, now_ms, &t.err), 0);
+    end(&t);
+}
+
+TEST(history_ignore_rules_have_a_length)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    CAY_AUTO_BUF struct cay_buf text = {0};
+    struct cay_ignore rules = {0};
+    for (int i = 0; i < 1000000; i++)
+        cay_buf_adds(&text, "**/");
+    cay_buf_adds(&text, "x\ny\n");
+    cay_ignore_add(&a, &rules, "", text.data, text.len);
+    CHECK_EQ("it is none", rules.count, 1);
+    CHECK("the next one is", cay_ignore_has(&rules, "d/y"));
+    CHECK("others do not fit", !cay_ignore_has(&rules, "d/x"));
 }

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The language of .gitignore. */
+/* The language of .gitignore. Rules are a stranger's, and stars among stars take time: all that is
+ * done for one look at a workspace is counted in steps, and ends when there are too many. */
 #include "history/inside.h"
 #include <string.h>
 
-#define RULES_MAX 10000
+#define READ_STEPS 1000 /* for finding one file of rules */
+
+bool cay_ignore_is_spent(const struct cay_ignore *rules)
+{
+    return rules->steps > CAY_HISTORY_RULE_STEPS;
+}
+
+static bool spend(struct cay_ignore *rules, size_t steps)
+{
+    rules->steps += steps;
+    return !cay_ignore_is_spent(rules);
+}
 
 static void add_rule(struct cay_arena *a, struct cay_ignore *rules, const char *base,
                      const char *line, size_t len)
 {
-    struct cay_ignore_rule r = {.base = base};
+    struct cay_ignore_rule r = {.base = base, .base_len = strlen(base)};
     while (len > 0 && line[len - 1] == ' ' && (len < 2 || line[len - 2] != '\\'))
         len--;
-    if (len == 0 || line[0] == '#' || rules->count == RULES_MAX)
+    if (len == 0 || line[0] == '#' || rules->count == CAY_HISTORY_RULES ||
+        len > CAY_HISTORY_RULE_BYTES)
         return;
     if (line[0] == '!') {
         r.negated = true;
@@ -42,6 +55,9 @@ void cay_ignore_add(struct cay_arena *a, struct cay_ignore *rules, const char *b
                     const char *text, size_t len)
 {
     base = cay_arena_strdup(a, base);
+    rules->kept[0] = 0;
+    if (!spend(rules, READ_STEPS + 2 * len))
+        return;
     for (const char *end = text + len; text < end;) {
         const char *newline = memchr(text, '\n', (size_t)(end - text));
         size_t n = newline ? (size_t)(newline - text) : (size_t)(end - text);
@@ -67,28 +83,28 @@ static bool in_set(const char *set, char c, const char **end)
     return *at && c != '/' && found != negated;
 }
 
-/* steps bounds what stars among stars can cost. */
-static bool matches(const char *p, const char *s, unsigned *steps)
+static bool matches(struct cay_ignore *rules, const char *p, const char *s)
 {
     for (; *p; p++, s++) {
         const char *end;
-        if (++*steps > 100000)
+        if (!spend(rules, 1))
             return false;
         if (p[0] == '*') {
             bool across = p[1] == '*';
             p += strspn(p, "*");
-            if (across && *p == '/' && matches(p + 1, s, steps))
+            if (across && *p == '/' && matches(rules, p + 1, s))
                 return true; /* nothing at all between two slashes */
             for (;; s++) {
-                if (matches(p, s, steps))
+                if (matches(rules, p, s))
                     return true;
-                if (!*s || (*s == '/' && !across))
+                if (!spend(rules, 1) || !*s || (*s == '/' && !across))
                     return false;
             }
         }
         if (p[0] == '[') {
             if (!*s || !in_set(p, *s, &end))
                 return false;
+            (void)spend(rules, (size_t)(end - p)); /* the next round asks */
             p = end - 1;
             continue;
         }
@@ -102,38 +118,44 @@ static bool matches(const char *p, const char *s, unsigned *steps)
     return !*s;
 }
 
-static bool rule_fits(const struct cay_ignore_rule *r, const char *path, bool is_dir)
+static bool rule_fits(struct cay_ignore *rules, const struct cay_ignore_rule *r, const char *path,
+                      bool is_dir)
 {
-    size_t base = strlen(r->base);
-    unsigned steps = 0;
-    if ((r->only_dirs && !is_dir) || strncmp(path, r->base, base) != 0)
+    if (!spend(rules, 1 + r->base_len / 8) || (r->only_dirs && !is_dir) ||
+        strncmp(path, r->base, r->base_len) != 0)
         return false;
     const char *name = strrchr(path, '/');
-    return matches(r->pattern, r->anchored || !name ? path + base : name + 1, &steps);
+    return matches(rules, r->pattern, r->anchored || !name ? path + r->base_len : name + 1);
 }
 
-static bool one_fits(const struct cay_ignore *rules, const char *path, bool is_dir)
+static bool one_fits(struct cay_ignore *rules, const char *path, bool is_dir)
 {
     for (size_t i = rules->count; i > 0; i--)
-        if (rule_fits(&rules->at[i - 1], path, is_dir))
+        if (rule_fits(rules, &rules->at[i - 1], path, is_dir))
             return !rules->at[i - 1].negated;
     return false;
 }
 
-/* What lies in a directory that is ignored is, whatever is said of it. */
-bool cay_ignore_has(const struct cay_ignore *rules, const char *path)
+/* What lies in a directory that is ignored is, whatever is said of it. Neighbours come one after
+ * the other: of directories that two have in common it is asked once. */
+bool cay_ignore_has(struct cay_ignore *rules, const char *path)
 {
     char part[PATH_MAX];
-    size_t len = strlen(path);
+    size_t len = strlen(path), same = 0;
     if (rules->count == 0 || len >= sizeof part)
         return false;
+    while (path[same] && path[same] == rules->kept[same])
+        same++;
     memcpy(part, path, len + 1);
     for (char *slash = strchr(part, '/'); slash; slash = strchr(slash + 1, '/')) {
+        if (slash < part + same)
+            continue;
         *slash = 0;
         bool ignored = one_fits(rules, part, true);
         *slash = '/';
         if (ignored)
             return true;
     }
+    memcpy(rules->kept, path, len + 1);
     return one_fits(rules, path, false);
 }

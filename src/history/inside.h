@@ -55,14 +55,18 @@ int cay_pack_end(struct cay_pack *p, struct cay_error *err);
 /* ignore.c */
 struct cay_ignore_rule {
     const char *base; /* directory of its file, "" or with a slash at the end */
+    size_t base_len;
     const char *pattern;
     bool negated, only_dirs, anchored;
 };
 struct cay_ignore {
     struct cay_ignore_rule *at; /* the later wins */
     size_t count, cap;
+    uint64_t steps;      /* that were taken; past CAY_HISTORY_RULE_STEPS nothing fits any more */
+    char kept[PATH_MAX]; /* a path none of whose directories is ignored: the last one */
 };
 /* base is the .gitignore's path without its name. */
 void cay_ignore_add(struct cay_arena *a, struct cay_ignore *rules, const char *base,
                     const char *text, size_t len);
-bool cay_ignore_has(const struct cay_ignore *rules, const char *path);
+bool cay_ignore_has(struct cay_ignore *rules, const char *path);
+bool cay_ignore_is_spent(const struct cay_ignore *rules); /* then it does not know */

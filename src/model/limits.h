@@ -181,9 +181,12 @@
 #define CAY_SANDBOX_EXEC_MS 30000 /* of one command of /api/sandbox, unless said */
 
 /* code history */
-#define CAY_HISTORY_FILES 200000                 /* of one workspace */
-#define CAY_HISTORY_NAME_BYTES (32 * CAY_MIB)    /* of all their paths */
-#define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)     /* a larger one is left out */
+#define CAY_HISTORY_FILES 200000              /* of one workspace */
+#define CAY_HISTORY_NAME_BYTES (32 * CAY_MIB) /* of all their paths */
+#define CAY_HISTORY_FILE_BYTES (8 * CAY_MIB)  /* a larger one is left out */
+#define CAY_HISTORY_RULES 10000               /* of all .gitignore files */
+#define CAY_HISTORY_RULE_BYTES 4096           /* a longer one is none */
+#define CAY_HISTORY_RULE_STEPS 400000000      /* that one look may take by them: a second or two */
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
 #define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
