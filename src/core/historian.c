@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is at which history, and when executions have their versions.
+/* When executions have their versions.
  *
  * That an execution is due a version is on the disk before it begins, as a line of history/due, and
  * is taken back when the version was made. So a server that ends meanwhile leaves word to the next,
@@ -19,101 +19,6 @@
 
 #define DUE "due"
 #define EXEC_MESSAGE "Update files for sandbox execution"
-
-/* ---- one at a time, and some stay open ---- */
-
-static struct cay_history *take_open(struct cay_historian *all, const char *id)
-{
-    struct cay_history *h = NULL;
-    pthread_mutex_lock(&all->lock);
-    for (size_t i = 0; i < all->open_count && !h; i++)
-        if (strcmp(all->open[i].id, id) == 0) {
-            h = all->open[i].h;
-            memmove(&all->open[i], &all->open[i + 1],
-                    (--all->open_count - i) * sizeof all->open[0]);
-        }
-    pthread_mutex_unlock(&all->lock);
-    return h;
-}
-
-/* Under the lock: the one that was used longest ago, if they are too many with a new one. */
-static struct cay_history *take_oldest(struct cay_historian *all, size_t new_files)
-{
-    size_t files = new_files;
-    for (size_t i = 0; i < all->open_count; i++)
-        files += cay_history_files(all->open[i].h);
-    if (all->open_count == 0 ||
-        (all->open_count < CAY_HISTORY_OPEN && files <= CAY_HISTORY_OPEN_FILES))
-        return NULL;
-    struct cay_history *h = all->open[0].h;
-    memmove(&all->open[0], &all->open[1], --all->open_count * sizeof all->open[0]);
-    return h;
-}
-
-static void keep_open(struct cay_historian *all, const char *id, struct cay_history *h)
-{
-    struct cay_history *old;
-    size_t files = cay_history_files(h);
-    do {
-        pthread_mutex_lock(&all->lock);
-        old = take_oldest(all, files);
-        if (!old) {
-            all->open[all->open_count].h = h;
-            cay_str_copy(all->open[all->open_count++].id, CAY_ID_SIZE, id);
-        }
-        pthread_mutex_unlock(&all->lock);
-        cay_history_close(old, true);
-    } while (old);
-}
-
-/* "hi-" and the rest of the id: the sandbox itself may be held by somebody else. */
-static int hold(struct cay_core *core, const char *sandbox_id, struct cay_hold *out,
-                struct cay_error *err)
-{
-    char key[CAY_ID_SIZE];
-    (void)snprintf(key, sizeof key, "hi%s", sandbox_id + 2); /* it fits: so did the other */
-    return cay_hold_wait(&core->holds, key, out, err);
-}
-
-/* Of a history that is held. */
-static int open_turn(struct cay_core *core, const char *sandbox_id, bool make,
-                     struct cay_history_turn *t, struct cay_error *err)
-{
-    t->core = core;
-    cay_str_copy(t->id, sizeof t->id, sandbox_id);
-    t->h = take_open(&core->historian, sandbox_id);
-    return t->h ? 0 : cay_history_open(core->historian.dir_fd, sandbox_id, make, &t->h, err);
-}
-
-int cay_history_turn_begin(struct cay_core *core, const char *sandbox_id, bool make,
-                           struct cay_history_turn *t, struct cay_error *err)
-{
-    int r = hold(core, sandbox_id, &t->hold, err);
-    return r < 0 ? r : open_turn(core, sandbox_id, make, t, err);
-}
-
-void cay_history_turn_end(struct cay_history_turn *t)
-{
-    if (t->h && !t->half_done)
-        keep_open(&t->core->historian, t->id, t->h);
-    else
-        cay_history_close(t->h, false);
-    t->h = NULL;
-    cay_hold_end(&t->hold);
-}
-
-void cay_history_forget(struct cay_core *core, const char *sandbox_id)
-{
-    CAY_AUTO_HOLD struct cay_hold held = {0};
-    struct stat st;
-    struct cay_error ignored; /* somebody is at it for long: the sweep comes later */
-    if (core->historian.dir_fd < 0 ||
-        fstatat(core->historian.dir_fd, sandbox_id, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-        hold(core, sandbox_id, &held, &ignored) < 0)
-        return;
-    cay_history_close(take_open(&core->historian, sandbox_id), false);
-    cay_history_remove(core->historian.dir_fd, sandbox_id);
-}
 
 /* ---- executions ---- */
 
@@ -293,11 +198,11 @@ static int make_version(struct cay_core *core, struct cay_tracked *t, struct cay
     struct cay_error ignored; /* that there is none is well */
     char id[CAY_COMMIT_SIZE];
     bool made;
-    int r = hold(core, t->wait.sandbox_id, &turn.hold, err);
+    int r = cay_history_hold(core, t->wait.sandbox_id, &turn.hold, err);
     if (r == 0)
         r = find_alive(core, t, &sb, err);
     if (r == 0)
-        r = open_turn(core, t->wait.sandbox_id, true, &turn, err);
+        r = cay_history_turn_open(core, t->wait.sandbox_id, true, &turn, err);
     if (r == 0 && t->left && cay_history_has(turn.h, t->wait.exec_id, "", &ignored) == 0)
         return 0; /* the last thing that the server before did */
     return r < 0 ? r : cay_history_commit_now(&turn, &sb, &note, &made, id, err);
@@ -392,21 +297,35 @@ struct cay_tracked *cay_history_expect(struct cay_core *core, const struct cay_s
     return t;
 }
 
+/* For whoever waits for its end, and for those who wait for its version: without the latter they
+ * would never be told. */
+static int open_log(struct cay_core *core, struct cay_tracked *t, int *fd_out,
+                    struct cay_error *err)
+{
+    CAY_AUTO_FD int fd = -1;
+    int r = cay_log_open(core->logs_fd, t->wait.sandbox_id, t->wait.exec_id, &fd, err);
+    if (r < 0)
+        return r;
+    t->log_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (t->log_fd < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot watch its log");
+    *fd_out = cay_take_fd(&fd);
+    return 0;
+}
+
 void cay_history_began(struct cay_core *core, struct cay_tracked *t, bool began)
 {
     struct cay_error err;
     int fd = -1;
     if (!t)
         return;
-    if (began && cay_log_open(core->logs_fd, t->wait.sandbox_id, t->wait.exec_id, &fd, &err) < 0) {
+    int r = began ? open_log(core, t, &fd, &err) : 0;
+    if (r < 0)
         cay_log_error(&err, "%s: no version of %s", t->wait.sandbox_id, t->wait.exec_id);
-        began = false;
-    }
-    if (!began) {
+    if (!began || r < 0) {
         settled(&core->historian, t);
         return;
     }
-    t->log_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     t->wait.ended = on_end;
     cay_wait_for(core, &t->wait, fd);
 }

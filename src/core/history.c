@@ -3,7 +3,7 @@
  * sandbox's user, and goes into a repository that lies outside (history/history.h). No git program
  * runs, and nothing in the workspace is taken for more than bytes.
  *
- * When versions are made, and who is at a history, see historian.c. */
+ * When versions are made see historian.c, who is at a history history_turn.c. */
 #include "core/history.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -50,6 +50,11 @@ struct cay_history_turn {
 };
 int cay_history_turn_begin(struct cay_core *core, const char *sandbox_id, bool make,
                            struct cay_history_turn *t, struct cay_error *err);
+/* The same in two steps. */
+int cay_history_hold(struct cay_core *core, const char *sandbox_id, struct cay_hold *out,
+                     struct cay_error *err);
+int cay_history_turn_open(struct cay_core *core, const char *sandbox_id, bool make,
+                          struct cay_history_turn *t, struct cay_error *err);
 void cay_history_turn_end(struct cay_history_turn *t);
 #define CAY_AUTO_HISTORY_TURN CAY_CLEANUP(cay_history_turn_end)
 

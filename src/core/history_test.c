@@ -3,6 +3,7 @@
 #include "core/history.h"
 #include "tests/fixture.h"
 #include <stdio.h>
+#include <sys/resource.h>
 
 static void name(char id[CAY_ID_SIZE], int i)
 {
@@ -50,6 +51,80 @@ TEST(histories_stay_open)
         name(id, i);
         cay_history_forget(f.core, id);
     }
+    close(dir_fd);
+    fixture_close(&f);
+}
+
+/* Something is in its memory that is not on the disk. */
+static void remember(struct fixture *f, int i)
+{
+    CAY_AUTO_HISTORY_TURN struct cay_history_turn t = {0};
+    struct cay_history_file file = {.path = "a", .path_len = 1, .mode = 0100644, .size = 1};
+    struct cay_error err = {0};
+    char id[CAY_ID_SIZE];
+    name(id, i);
+    CHECK_EQ("a turn", cay_history_turn_begin(f->core, id, true, &t, &err), 0);
+    CHECK_EQ("taken", cay_history_take(t.h, &file, "x", 1, &err), 0);
+}
+
+/* Is what was in the memory of 0 on the disk, now that it went to make room? */
+static bool is_written(struct fixture *f, bool somebody_has_it)
+{
+    CAY_AUTO_HOLD struct cay_hold held = {0};
+    struct cay_error err = {0};
+    char id[CAY_ID_SIZE], path[CAY_ID_SIZE + 8];
+    remember(f, 0);
+    name(id, 0);
+    if (somebody_has_it)
+        CHECK_EQ("held", cay_history_hold(f->core, id, &held, &err), 0);
+    for (int i = 1; i <= CAY_HISTORY_OPEN; i++)
+        (void)visit(f, i, false);
+    (void)snprintf(path, sizeof path, "%s/index", id);
+    return faccessat(f->core->historian.dir_fd, path, F_OK, 0) == 0;
+}
+
+TEST(histories_that_somebody_has_are_not_written_by_others)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    fixture_open(&f);
+    int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_EQ("open", cay_historian_open(&f.core->historian, dir_fd, &err), 0);
+    CHECK("not by others", !is_written(&f, true));
+    CHECK("but when nobody has it", is_written(&f, false));
+    close(dir_fd);
+    fixture_close(&f);
+}
+
+/* Without a descriptor nobody could be told of the version: then none is due. */
+TEST(history_without_descriptors_keeps_nobody_waiting)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb = {.account_id = CAY_LOCAL_ACCOUNT, .spec = {.track = "workspace"}};
+    struct cay_exec_spec spec = {0};
+    struct rlimit before, few;
+    char exec_id[CAY_ID_SIZE];
+    char path[2 * CAY_ID_SIZE + 8];
+    fixture_open(&f);
+    int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_EQ("open", cay_historian_open(&f.core->historian, dir_fd, &err), 0);
+    name(sb.id, 0);
+    cay_id_execution(exec_id);
+    (void)mkdirat(f.core->logs_fd, sb.id, 0700);
+    (void)snprintf(path, sizeof path, "%s/%s.log", sb.id, exec_id);
+    close(openat(f.core->logs_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    struct cay_tracked *due = cay_history_expect(f.core, &sb, exec_id, &spec);
+    CHECK("it is due", cay_core_version_due(f.core, exec_id));
+    int free_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
+    close(free_fd);
+    (void)getrlimit(RLIMIT_NOFILE, &before);
+    few = before;
+    few.rlim_cur = (rlim_t)free_fd + 1; /* the log's own, and no second */
+    (void)setrlimit(RLIMIT_NOFILE, &few);
+    cay_history_began(f.core, due, true);
+    (void)setrlimit(RLIMIT_NOFILE, &before);
+    CHECK("nothing is due", !cay_core_version_due(f.core, exec_id));
     close(dir_fd);
     fixture_close(&f);
 }
