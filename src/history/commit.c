@@ -196,22 +196,54 @@ int cay_history_take(struct cay_history *h, struct cay_history_file *file, const
 struct changed {
     struct cay_arena *a;
     struct cay_version *v;
+    size_t left; /* bytes of names that may still be told */
 };
+
+/* A version's line is read whenever somebody asks, so names have an end; how many there are is told
+ * besides. */
+static void name_one(struct cay_arena *a, struct cay_strs *list, size_t *left, const char *path,
+                     size_t len)
+{
+    if (*left == 0 || list->count == CAY_HISTORY_TOLD)
+        return;
+    const char *name = cay_history_quote(a, path, len);
+    size_t bytes = strlen(name);
+    *left = bytes < *left ? *left - bytes : 0;
+    if (*left > 0)
+        cay_strs_push(a, list, name);
+}
 
 static void tell(struct changed *c, const char *path)
 {
-    if (c->v->files.count < CAY_HISTORY_TOLD)
-        cay_strs_push(c->a, &c->v->files, cay_history_quote(c->a, path, strlen(path)));
+    name_one(c->a, &c->v->files, &c->left, path, strlen(path));
     c->v->file_count++;
 }
 
-static void tell_brought(struct changed *c, const char *path)
+static bool is_equal(git_tree *old, git_tree *new, const char *path)
 {
-    const char *name = cay_history_quote(c->a, path, strlen(path));
-    for (size_t i = 0; i < c->v->files.count; i++)
-        if (strcmp(c->v->files.at[i], name) == 0)
-            return;
-    tell(c, path);
+    git_tree_entry *a = NULL, *b = NULL;
+    if (old)
+        (void)git_tree_entry_bypath(&a, old, path); /* else it has none */
+    (void)git_tree_entry_bypath(&b, new, path);
+    bool equal = a && b ? git_oid_equal(git_tree_entry_id(a), git_tree_entry_id(b)) &&
+                              git_tree_entry_filemode(a) == git_tree_entry_filemode(b)
+                        : a == b;
+    git_tree_entry_free(a);
+    git_tree_entry_free(b);
+    return equal;
+}
+
+/* Those that changed were told with the others. */
+static void tell_brought(struct changed *c, git_tree *old, git_tree *new,
+                         const struct cay_strs *brought)
+{
+    for (size_t i = 0; brought && i < brought->count; i++) {
+        bool told = !is_equal(old, new, brought->at[i]);
+        for (size_t k = 0; k < i && !told; k++)
+            told = strcmp(brought->at[k], brought->at[i]) == 0;
+        if (!told)
+            tell(c, brought->at[i]);
+    }
 }
 
 static int on_file(const git_diff_delta *delta, float progress, void *arg)
@@ -236,12 +268,11 @@ static int list_changes(struct cay_history *h, git_tree *old, git_tree *new, str
 static void list_left_out(const struct cay_history_note *note, struct cay_arena *a,
                           struct cay_version *v)
 {
+    size_t left = CAY_HISTORY_LEFT_BYTES;
     for (size_t i = 0; i < note->count; i++) {
         if (!note->files[i].left_out)
             continue;
-        if (v->left_out.count < CAY_HISTORY_TOLD)
-            cay_strs_push(a, &v->left_out,
-                          cay_history_quote(a, note->files[i].path, note->files[i].path_len));
+        name_one(a, &v->left_out, &left, note->files[i].path, note->files[i].path_len);
         v->left_out_count++;
     }
 }
@@ -276,11 +307,11 @@ static int finish(struct cay_history *h, const struct cay_history_note *note, gi
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     struct cay_version v = {.id = note->id, .message = note->message, .time_ms = note->time_ms};
-    struct changed changed = {&a, &v};
+    struct changed changed = {&a, &v, CAY_HISTORY_TOLD_BYTES};
     git_oid commit;
     int r = list_changes(h, old, tree, &changed, err);
-    for (size_t i = 0; r == 0 && note->brought && i < note->brought->count; i++)
-        tell_brought(&changed, note->brought->at[i]);
+    if (r == 0)
+        tell_brought(&changed, old, tree, note->brought);
     list_left_out(note, &a, &v);
     if (r == 0)
         r = make_commit(h, note, tree, &commit, err);

@@ -452,3 +452,47 @@ TEST(history_ignore_rules_have_a_length)
     CHECK("the next one is", cay_ignore_has(&rules, "d/y"));
     CHECK("others do not fit", !cay_ignore_has(&rules, "d/x"));
 }
+
+/* A line of the journal stays small whatever names there are, and its numbers true. */
+TEST(history_tells_so_many_bytes_of_names)
+{
+    struct trial t;
+    enum { N = 100, LONG = 1000 };
+    struct cay_history_file seen[2 * N];
+    char paths[2 * N][LONG];
+    struct cay_versions all = {0};
+    struct cay_strs brought = {0};
+    struct stat st;
+    bool made;
+    char id[CAY_COMMIT_SIZE];
+    begin(&t);
+    memset(paths, 1, sizeof paths); /* each byte is four when it is quoted */
+    for (int i = 0; i < 2 * N; i++) {
+        (void)snprintf(paths[i] + LONG - 8, 8, "%07d", i);
+        for (int at = 200; at < LONG - 8; at += 200)
+            paths[i][at] = '/';
+        seen[i] = (struct cay_history_file){.path = paths[i],
+                                            .path_len = LONG - 1,
+                                            .mode = 0100644,
+                                            .size = i < N ? 1 : CAY_HISTORY_FILE_BYTES + 1};
+        cay_strs_push(&t.a, &brought, paths[i % N]); /* each twice, and each is new */
+    }
+    CHECK_EQ("look", cay_history_look(t.h, seen, 2 * N, t.clock_ns / 1000000, &t.err), 0);
+    for (int i = 0; i < 2 * N; i++)
+        if (seen[i].stale)
+            CHECK_EQ("take", cay_history_take(t.h, &seen[i], "x", 1, &t.err), 0);
+    struct cay_history_note note = {.id = "exec_1",
+                                    .message = "m",
+                                    .time_ms = 1000,
+                                    .brought = &brought,
+                                    .files = seen,
+                                    .count = 2 * N};
+    CHECK_EQ("commit", cay_history_commit(t.h, &note, &made, id, &t.err), 0);
+    CHECK_EQ("stat", fstatat(t.dir_fd, BOX "/journal", &st, 0), 0);
+    CHECK("a short line", st.st_size < 2 * (CAY_HISTORY_TOLD_BYTES + CAY_HISTORY_LEFT_BYTES));
+    CHECK_EQ("list", cay_history_list(t.h, &t.a, &all, &t.err), 0);
+    CHECK("some are named", all.at[0].files.count > 0);
+    CHECK_EQ("all are counted, once", all.at[0].file_count, N);
+    CHECK_EQ("left out as well", all.at[0].left_out_count, N);
+    end(&t);
+}

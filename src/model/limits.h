@@ -189,6 +189,8 @@
 #define CAY_HISTORY_RULE_STEPS 400000000      /* that one look may take by them: a second or two */
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
 #define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
+#define CAY_HISTORY_TOLD_BYTES (16 * CAY_KIB)    /* and as many bytes of them, quoted */
+#define CAY_HISTORY_LEFT_BYTES (4 * CAY_KIB)     /* likewise of what each version leaves out */
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
 #define CAY_HISTORY_THREADS 8         /* each at one sandbox, which may keep it waiting */
 #define CAY_HISTORY_MS 30000          /* that a look at the workspace may take */
