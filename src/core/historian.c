@@ -30,7 +30,8 @@ struct cay_tracked {
     struct cay_arena arena;
     struct cay_strs brought;
     const char *account_id;
-    bool left; /* an earlier server left word of it */
+    size_t due_bytes; /* of its line, if it names what it brought */
+    bool left;        /* an earlier server left word of it */
     int log_fd;
     enum stage stage;
 };
@@ -106,12 +107,32 @@ static bool append(struct cay_historian *all, const struct cay_buf *line)
     return true;
 }
 
-/* Behind the others, with word of it. */
+/* Under the lock: may it bring so much, with all that others bring? Whatever is due is written anew
+ * at times, while the loop waits for the lock. */
+static bool has_room(const struct cay_historian *all, const struct cay_tracked *t)
+{
+    size_t here = t->due_bytes, everywhere = t->due_bytes;
+    for (const struct cay_tracked *o = all->first; o; o = o->next) {
+        everywhere += o->due_bytes;
+        if (strcmp(o->wait.sandbox_id, t->wait.sandbox_id) == 0)
+            here += o->due_bytes;
+    }
+    return here <= CAY_HISTORY_BROUGHT_HERE && everywhere <= CAY_HISTORY_BROUGHT_ALL;
+}
+
+/* Behind the others, with word of it. Without what it brought where that is too much: `workspace`
+ * finds out for itself what changed. */
 static bool add(struct cay_historian *all, struct cay_tracked *t)
 {
     CAY_AUTO_BUF struct cay_buf line = {0};
     put_due(&line, t);
+    t->due_bytes = t->brought.count > 0 ? line.len : 0;
     pthread_mutex_lock(&all->lock);
+    bool too_much = t->due_bytes > 0 && !has_room(all, t);
+    if (too_much) {
+        t->brought.count = t->due_bytes = line.len = 0;
+        put_due(&line, t);
+    }
     bool well = append(all, &line);
     struct cay_tracked **at = &all->first;
     while (*at)
@@ -119,6 +140,9 @@ static bool add(struct cay_historian *all, struct cay_tracked *t)
     if (well)
         *at = t;
     pthread_mutex_unlock(&all->lock);
+    if (too_much)
+        cay_log_warn("%s: its commands bring too many files: none of %s is noted",
+                     t->wait.sandbox_id, t->wait.exec_id);
     return well;
 }
 
@@ -273,6 +297,23 @@ static const char *in_workspace(const struct cay_sandbox *sb, const struct cay_e
     return out.len > 0 ? cay_arena_strndup(a, out.data, out.len) : NULL;
 }
 
+/* The first of them: they are in memory as long as the command runs. */
+static void note_brought(struct cay_tracked *t, const struct cay_sandbox *sb,
+                         const struct cay_exec_spec *spec)
+{
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    size_t left = CAY_HISTORY_BROUGHT_BYTES;
+    for (size_t i = 0; i < spec->file_count; i++) {
+        const char *path = in_workspace(sb, spec, spec->files[i].path, &a);
+        size_t len = path ? strlen(path) : 0;
+        if (len >= left)
+            return;
+        left -= len;
+        if (path)
+            cay_strs_push(&t->arena, &t->brought, cay_arena_strdup(&t->arena, path));
+    }
+}
+
 struct cay_tracked *cay_history_expect(struct cay_core *core, const struct cay_sandbox *sb,
                                        const char *exec_id, const struct cay_exec_spec *spec)
 {
@@ -280,11 +321,7 @@ struct cay_tracked *cay_history_expect(struct cay_core *core, const struct cay_s
     if (!cay_history_is_kept(core, sb) || (cay_history_is_of_files(sb) && spec->file_count == 0))
         return NULL;
     struct cay_tracked *t = new_tracked(sb->id, exec_id, sb->account_id);
-    for (size_t i = 0; i < spec->file_count; i++) {
-        const char *path = in_workspace(sb, spec, spec->files[i].path, &t->arena);
-        if (path)
-            cay_strs_push(&t->arena, &t->brought, path);
-    }
+    note_brought(t, sb, spec);
     int r = start_threads(core, &err);
     if (r == 0 && !add(&core->historian, t))
         r = cay_fail_errno(&err, CAY_ERR_INTERNAL, "cannot write down that it is due");
@@ -362,6 +399,8 @@ static void read_line(const char *text, size_t len, struct cay_tracked **found)
     struct cay_tracked *gone = *found;
     if (!gone) {
         *found = read_due(line);
+        if (*found && (*found)->brought.count > 0)
+            (*found)->due_bytes = len;
         return;
     }
     *found = gone->next;

@@ -128,3 +128,38 @@ TEST(history_without_descriptors_keeps_nobody_waiting)
     close(dir_fd);
     fixture_close(&f);
 }
+
+/* What commands bring is in memory, and in a file, as long as they run. */
+TEST(history_notes_so_much_of_what_is_brought)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb = {.account_id = CAY_LOCAL_ACCOUNT, .spec = {.track = "workspace"}};
+    struct cay_exec_file files[100];
+    struct cay_exec_spec spec = {.files = files, .file_count = COUNT(files)};
+    char path[4000], exec_id[CAY_ID_SIZE];
+    fixture_open(&f);
+    struct cay_historian *all = &f.core->historian;
+    int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_EQ("open", cay_historian_open(all, dir_fd, &err), 0);
+    memset(path, 'a', sizeof path - 1);
+    path[sizeof path - 1] = 0;
+    for (size_t i = 0; i < COUNT(files); i++)
+        files[i] = (struct cay_exec_file){.path = path};
+    name(sb.id, 0);
+    for (int i = 0; i < 100; i++) {
+        cay_id_execution(exec_id);
+        CHECK("it is due", cay_history_expect(f.core, &sb, exec_id, &spec));
+        CHECK("not much of one",
+              all->due_bytes < (uint64_t)(i + 1) * (CAY_HISTORY_BROUGHT_BYTES + 400));
+    }
+    CHECK("some of all", all->due_bytes > CAY_HISTORY_BROUGHT_HERE / 2);
+    CHECK("not much", all->due_bytes < CAY_HISTORY_BROUGHT_HERE + 100 * 400);
+    name(sb.id, 1);
+    uint64_t before = all->due_bytes;
+    cay_id_execution(exec_id);
+    CHECK("another's is due", cay_history_expect(f.core, &sb, exec_id, &spec));
+    CHECK("with its files", all->due_bytes > before + CAY_HISTORY_BROUGHT_BYTES / 2);
+    close(dir_fd);
+    fixture_close(&f);
+}

@@ -198,8 +198,11 @@
 #define CAY_HISTORY_AWAITING 8        /* who do */
 #define CAY_HISTORY_OPEN 32           /* that stay open */
 #define CAY_HISTORY_OPEN_FILES 200000 /* of all of these */
-#define CAY_HISTORY_DUE_BYTES (16 * CAY_MIB)  /* that tell which versions are due */
-#define CAY_HISTORY_SWEEP_MS (60 * 60 * 1000) /* that one without its sandbox stays */
+#define CAY_HISTORY_DUE_BYTES (16 * CAY_MIB)     /* that tell which versions are due */
+#define CAY_HISTORY_BROUGHT_BYTES (64 * CAY_KIB) /* of the paths that one command brings */
+#define CAY_HISTORY_BROUGHT_HERE CAY_MIB         /* of all commands of a sandbox, as they are due */
+#define CAY_HISTORY_BROUGHT_ALL (8 * CAY_MIB)    /* of all commands: half of what due may have */
+#define CAY_HISTORY_SWEEP_MS (60 * 60 * 1000)    /* that one without its sandbox stays */
 
 #define CAY_MAX_TRUST (4 * CAY_MIB) /* of certificates of authorities */
 /* images by recipe, and by other names */
