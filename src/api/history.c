@@ -46,6 +46,8 @@ int cay_history_get(struct cay_req *req, struct cay_resp *resp, struct cay_error
         cay_jw_object_end(w);
     }
     cay_jw_array_end(w);
+    if (all.full)
+        cay_jw_bool(w, "full", true);
     cay_jw_object_end(w);
     return 0;
 }
@@ -127,12 +129,15 @@ int cay_history_post_back(struct cay_req *req, struct cay_resp *resp, struct cay
 int cay_history_get_bundle(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = -1;
-    int r = cay_core_bundle(req->core, req->owner, cay_req_param(req, "id"), req->arena, &fd, err);
+    CAY_AUTO_FD int end_fd = -1;
+    int r = cay_core_bundle(req->core, req->owner, cay_req_param(req, "id"), req->arena, &fd,
+                            &end_fd, err);
     if (r < 0)
         return r;
     int64_t len = lseek(fd, 0, SEEK_CUR);
     if (len < 0 || lseek(fd, 0, SEEK_SET) < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot read the bundle");
     cay_resp_header(resp, "Content-Disposition", "attachment; filename=\"history.bundle\"");
-    return cay_resp_fd(resp, 200, "application/x-git-bundle", cay_take_fd(&fd), len, -1);
+    return cay_resp_fd(resp, 200, "application/x-git-bundle", cay_take_fd(&fd), len,
+                       cay_take_fd(&end_fd));
 }

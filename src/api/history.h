@@ -6,7 +6,7 @@
 
 /* What their answers are, in the notation of api/schema.h. */
 #define CAY_HISTORY_SCHEMAS                                                                        \
-    {"History", "history [Version]"},                                                              \
+    {"History", "history [Version], full? boolean"},                                               \
         {"Version",                                                                                \
          "id string, commitId string, timestamp string, message string, files [string], "          \
          "fileCount? integer, leftOut? [string], leftOutCount? integer"},                          \

@@ -504,6 +504,8 @@ void cay_historian_init(struct cay_historian *all)
 {
     pthread_condattr_t how;
     *all = (struct cay_historian){.dir_fd = -1, .due_fd = -1};
+    for (size_t i = 0; i < CAY_HISTORY_BUNDLES; i++)
+        all->bundles[i] = -1;
     pthread_mutex_init(&all->lock, NULL);
     pthread_condattr_init(&how);
     (void)pthread_condattr_setclock(&how, CLOCK_MONOTONIC); /* it is there on Linux */
@@ -525,6 +527,8 @@ void cay_historian_done(struct cay_core *core)
         drop(all, all->first);
     while (all->open_count > 0)
         cay_history_close(all->open[--all->open_count].h, true);
+    for (size_t i = 0; i < CAY_HISTORY_BUNDLES; i++)
+        cay_close_fd(&all->bundles[i]);
     cay_close_fd(&all->due_fd);
     cay_close_fd(&all->dir_fd);
     pthread_cond_destroy(&all->changed);

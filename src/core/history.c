@@ -209,12 +209,21 @@ static void look_at_brought(struct look *l, const struct cay_strs *brought)
     }
 }
 
+bool cay_history_has_room(struct cay_history *h, const struct cay_sandbox *sb)
+{
+    uint64_t least = CAY_HISTORY_BYTES;
+    return !cay_history_is_full(h, sb->spec.disk_bytes > least ? sb->spec.disk_bytes : least);
+}
+
 int cay_history_commit_now(struct cay_history_turn *t, const struct cay_sandbox *sb,
                            struct cay_history_note *note, bool *made,
                            char commit_id[CAY_COMMIT_SIZE], struct cay_error *err)
 {
     CAY_CLEANUP(look_done) struct look l = {.core = t->core, .sb = sb, .h = t->h};
     int r = 0;
+    if (!cay_history_has_room(t->h, sb))
+        return cay_fail_as(err, CAY_ERR_TOO_LARGE, "HISTORY_FULL",
+                           "the history of this sandbox is full: it takes no new versions");
     t->half_done = true;
     note->time_ms = cay_clock_ms();
     if (cay_history_is_of_files(sb))

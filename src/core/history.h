@@ -28,6 +28,7 @@ struct cay_historian {
     pthread_t threads[CAY_HISTORY_THREADS];
     int started;
     atomic_int awaiting;
+    int bundles[CAY_HISTORY_BUNDLES]; /* pipes: broken ones are of bundles that were fetched */
     bool closing;
 };
 
@@ -58,6 +59,9 @@ int cay_history_turn_open(struct cay_core *core, const char *sandbox_id, bool ma
 void cay_history_turn_end(struct cay_history_turn *t);
 #define CAY_AUTO_HISTORY_TURN CAY_CLEANUP(cay_history_turn_end)
 
+/* Then there are no new versions: CAY_ERR_TOO_LARGE, "HISTORY_FULL". */
+bool cay_history_has_room(struct cay_history *h, const struct cay_sandbox *sb);
+
 /* All that is in the workspace now, as a version of its own if anything is new. */
 int cay_history_commit_now(struct cay_history_turn *t, const struct cay_sandbox *sb,
                            struct cay_history_note *note, bool *made,
@@ -74,6 +78,8 @@ int cay_history_check(struct cay_core *core, const char *sandbox_id, const char 
                       struct cay_error *err);
 int cay_history_go_back(struct cay_core *core, const struct cay_sandbox *sb, const char *version,
                         struct cay_error *err);
+/* One more: it is under way until end_fd is closed. CAY_ERR_UNAVAILABLE when there are too many. */
+int cay_history_bundle_begin(struct cay_historian *all, int *end_fd_out, struct cay_error *err);
 /* Its sandbox is gone. */
 void cay_history_forget(struct cay_core *core, const char *sandbox_id);
 

@@ -4,6 +4,7 @@
 #include "core/exchange.h"
 #include "model/limits.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 
 /* The caller's, at whose history it is his turn. */
@@ -38,7 +39,11 @@ int cay_core_history(struct cay_core *core, const struct cay_account *owner, con
 {
     AUTO_OPEN struct open o = {0};
     int r = open_it(core, owner, id, a, &o, err);
-    return r < 0 ? r : cay_history_list(o.turn.h, a, out, err);
+    if (r == 0)
+        r = cay_history_list(o.turn.h, a, out, err);
+    if (r == 0)
+        out->full = !cay_history_has_room(o.turn.h, &o.sb);
+    return r;
 }
 
 int cay_core_diff(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -50,21 +55,54 @@ int cay_core_diff(struct cay_core *core, const struct cay_account *owner, const 
     return r < 0 ? r : cay_history_diff(o.turn.h, ask, tell, arg, err);
 }
 
+/* Each takes as much of the disk as its history until it was fetched. Of that we hear because then
+ * the other end of its pipe is closed, whoever has it. */
+int cay_history_bundle_begin(struct cay_historian *all, int *end_fd_out, struct cay_error *err)
+{
+    int ends[2], *place = NULL;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a pipe");
+    pthread_mutex_lock(&all->lock);
+    for (size_t i = 0; i < CAY_HISTORY_BUNDLES && !place; i++) {
+        struct pollfd p = {.fd = all->bundles[i]};
+        if (p.fd < 0 || (poll(&p, 1, 0) == 1 && p.revents & POLLERR))
+            place = &all->bundles[i];
+    }
+    if (place) {
+        cay_close_fd(place);
+        *place = ends[1];
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (place) {
+        *end_fd_out = ends[0];
+        return 0;
+    }
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    return cay_fail_as(err, CAY_ERR_UNAVAILABLE, "TOO_MANY_BUNDLES",
+                       "%d bundles are being fetched: try again later", CAY_HISTORY_BUNDLES);
+}
+
 int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, const char *id,
-                    struct cay_arena *a, int *fd_out, struct cay_error *err)
+                    struct cay_arena *a, int *fd_out, int *end_fd_out, struct cay_error *err)
 {
     AUTO_OPEN struct open o = {0};
     CAY_AUTO_FD int fd = -1;
+    CAY_AUTO_FD int end_fd = -1;
     int r = open_it(core, owner, id, a, &o, err);
+    if (r == 0)
+        r = cay_history_bundle_begin(&core->historian, &end_fd, err);
     if (r < 0)
         return r;
     fd = openat(core->historian.dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a file for the history");
     r = cay_history_bundle(o.turn.h, fd, err);
-    if (r == 0)
-        *fd_out = cay_take_fd(&fd);
-    return r;
+    if (r < 0)
+        return r;
+    *fd_out = cay_take_fd(&fd);
+    *end_fd_out = cay_take_fd(&end_fd);
+    return 0;
 }
 
 /* ---- the way back ---- */

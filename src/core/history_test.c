@@ -163,3 +163,48 @@ TEST(history_notes_so_much_of_what_is_brought)
     close(dir_fd);
     fixture_close(&f);
 }
+
+TEST(history_that_is_full_takes_no_version)
+{
+    CAY_AUTO_HISTORY_TURN struct cay_history_turn t = {0};
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_sandbox sb = {.account_id = CAY_LOCAL_ACCOUNT, .spec = {.track = "workspace"}};
+    struct cay_history_note note = {.id = CAY_HISTORY_NO_ID, .message = "m"};
+    char path[CAY_ID_SIZE + 16], commit[CAY_COMMIT_SIZE];
+    bool made;
+    fixture_open(&f);
+    struct cay_historian *all = &f.core->historian;
+    int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK_EQ("open", cay_historian_open(all, dir_fd, &err), 0);
+    name(sb.id, 0);
+    CHECK_EQ("a turn", cay_history_turn_begin(f.core, sb.id, true, &t, &err), 0);
+    CHECK("it has room", cay_history_has_room(t.h, &sb));
+    (void)snprintf(path, sizeof path, "%s/journal", sb.id);
+    CAY_AUTO_FD int fd = openat(all->dir_fd, path, O_WRONLY | O_CLOEXEC);
+    CHECK_EQ("a long journal", ftruncate(fd, CAY_HISTORY_JOURNAL_BYTES + 1), 0);
+    CHECK_EQ("refused", cay_history_commit_now(&t, &sb, &note, &made, commit, &err),
+             CAY_ERR_TOO_LARGE);
+    CHECK_STR("and told why", err.name, "HISTORY_FULL");
+    cay_history_turn_end(&t);
+    close(dir_fd);
+    fixture_close(&f);
+}
+
+TEST(history_bundles_are_so_many_at_once)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    int ends[CAY_HISTORY_BUNDLES], one_more = -1;
+    fixture_open(&f);
+    struct cay_historian *all = &f.core->historian;
+    for (int i = 0; i < CAY_HISTORY_BUNDLES; i++)
+        CHECK_EQ("one", cay_history_bundle_begin(all, &ends[i], &err), 0);
+    CHECK_EQ("too many", cay_history_bundle_begin(all, &one_more, &err), CAY_ERR_UNAVAILABLE);
+    close(ends[1]);
+    CHECK_EQ("that was fetched", cay_history_bundle_begin(all, &ends[1], &err), 0);
+    CHECK_EQ("no second", cay_history_bundle_begin(all, &one_more, &err), CAY_ERR_UNAVAILABLE);
+    for (int i = 0; i < CAY_HISTORY_BUNDLES; i++)
+        close(ends[i]);
+    fixture_close(&f);
+}

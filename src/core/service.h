@@ -269,9 +269,10 @@ struct cay_back {
 int cay_core_rollback(struct cay_core *core, const struct cay_account *owner, const char *id,
                       const struct cay_back *back, struct cay_arena *a, struct cay_version *out,
                       struct cay_error *err);
-/* A file with all of it as a git bundle. */
+/* A file with all of it as a git bundle; and what is closed when the caller has fetched it. Too
+ * many at once: CAY_ERR_UNAVAILABLE. */
 int cay_core_bundle(struct cay_core *core, const struct cay_account *owner, const char *id,
-                    struct cay_arena *a, int *fd_out, struct cay_error *err);
+                    struct cay_arena *a, int *fd_out, int *end_fd_out, struct cay_error *err);
 /* Is the version that an execution is due still to be made? Whoever follows its log is woken when
  * it is. Does not block. */
 bool cay_core_version_due(struct cay_core *core, const char *exec_id);

@@ -49,9 +49,9 @@ static void close_dir(DIR **dir)
         (void)closedir(*dir);
 }
 
-typedef int (*on_entry)(int from_fd, const char *name, bool is_dir, int to_fd);
+typedef int (*on_entry)(int from_fd, const char *name, const struct stat *st, void *arg);
 
-static int each(int from_fd, int to_fd, on_entry entry)
+static int each(int from_fd, void *arg, on_entry entry)
 {
     int r = 0, again = fcntl(from_fd, F_DUPFD_CLOEXEC, 0);
     CAY_CLEANUP(close_dir) DIR *dir = again < 0 ? NULL : fdopendir(again);
@@ -63,7 +63,7 @@ static int each(int from_fd, int to_fd, on_entry entry)
             continue;
         struct stat st;
         if (fstatat(from_fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-            r = entry(from_fd, e->d_name, S_ISDIR(st.st_mode), to_fd);
+            r = entry(from_fd, e->d_name, &st, arg);
         else if (errno != ENOENT) /* somebody writes here: what went is no loss */
             r = -1;
     }
@@ -75,8 +75,9 @@ static int open_below(int fd, const char *name)
     return openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-static int remove_entry(int fd, const char *name, bool is_dir, int unused)
+static int remove_entry(int fd, const char *name, const struct stat *st, void *unused)
 {
+    bool is_dir = S_ISDIR(st->st_mode);
     if (is_dir) {
         CAY_AUTO_FD int sub = open_below(fd, name);
         if (sub < 0 || each(sub, unused, remove_entry) < 0)
@@ -87,9 +88,9 @@ static int remove_entry(int fd, const char *name, bool is_dir, int unused)
 
 void cay_history_remove(int dir_fd, const char *sandbox_id)
 {
-    if (cay_id_is_sandbox(sandbox_id) &&
-        faccessat(dir_fd, sandbox_id, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-        (void)remove_entry(dir_fd, sandbox_id, true, -1); /* what stays goes at the next sweep */
+    struct stat st;
+    if (cay_id_is_sandbox(sandbox_id) && fstatat(dir_fd, sandbox_id, &st, AT_SYMLINK_NOFOLLOW) == 0)
+        (void)remove_entry(dir_fd, sandbox_id, &st, NULL); /* what stays goes at the next sweep */
 }
 
 void cay_history_sweep(int dir_fd, int64_t older_than_ms,
@@ -104,6 +105,20 @@ void cay_history_sweep(int dir_fd, int64_t older_than_ms,
             cay_history_remove(dir_fd, d->d_name);
 }
 
+static int add_entry(int fd, const char *name, const struct stat *st, void *bytes)
+{
+    *(uint64_t *)bytes += (uint64_t)st->st_blocks * 512;
+    CAY_AUTO_FD int sub = S_ISDIR(st->st_mode) ? open_below(fd, name) : -1;
+    return sub < 0 ? 0 : each(sub, bytes, add_entry);
+}
+
+uint64_t cay_history_measure(const struct cay_history *h)
+{
+    uint64_t bytes = 0;
+    (void)each(h->fd, &bytes, add_entry); /* what cannot be looked at takes little */
+    return bytes;
+}
+
 /* What somebody is writing, or was when he was killed: it counts for nothing. */
 static bool is_temporary(const char *name)
 {
@@ -115,19 +130,20 @@ static bool is_temporary(const char *name)
 
 /* Objects never change, so both may have them; everything else is a copy. What went, or is there
  * already, is well. */
-static int copy_entry(int from_fd, const char *name, bool is_dir, int to_fd)
+static int copy_entry(int from_fd, const char *name, const struct stat *st, void *arg)
 {
+    int to_fd = *(const int *)arg;
     bool lasts = strlen(name) == 38 || strncmp(name, "pack-", 5) == 0;
     if (is_temporary(name))
         return 0;
-    if (is_dir) {
+    if (S_ISDIR(st->st_mode)) {
         if (mkdirat(to_fd, name, 0700) < 0 && errno != EEXIST)
             return -1;
         CAY_AUTO_FD int to = open_below(to_fd, name);
         CAY_AUTO_FD int from = open_below(from_fd, name);
         if (from < 0 || to < 0)
             return from < 0 && errno == ENOENT ? 0 : -1;
-        return each(from, to, copy_entry);
+        return each(from, &to, copy_entry);
     }
     if (lasts)
         return linkat(from_fd, name, to_fd, name, 0) < 0 && errno != ENOENT && errno != EEXIST ? -1
@@ -149,7 +165,7 @@ int cay_history_copy(int dir_fd, const struct cay_history *from, const char *to_
 {
     CAY_AUTO_FD int to = -1;
     int r = cay_path_open_dir(dir_fd, to_id, 0700, &to, err);
-    if (r == 0 && each(from->fd, to, copy_entry) < 0)
+    if (r == 0 && each(from->fd, &to, copy_entry) < 0)
         r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot copy a history");
     if (r < 0)
         cay_history_remove(dir_fd, to_id);
@@ -159,12 +175,13 @@ int cay_history_copy(int dir_fd, const struct cay_history *from, const char *to_
 /* The journal first: what it names is there by then. */
 int cay_history_save(int from_fd, const char *sandbox_id, int to_fd, struct cay_error *err)
 {
+    static const struct stat plain = {.st_mode = S_IFREG};
     CAY_AUTO_FD int from = open_below(from_fd, sandbox_id), to = -1;
     if (from < 0 && errno == ENOENT)
         return 0;
     int r = cay_path_open_dir(to_fd, sandbox_id, 0700, &to, err);
-    if (r == 0 && (from < 0 || copy_entry(from, "journal", false, to) < 0 ||
-                   copy_entry(from, "index", false, to) < 0 || each(from, to, copy_entry) < 0))
+    if (r == 0 && (from < 0 || copy_entry(from, "journal", &plain, &to) < 0 ||
+                   copy_entry(from, "index", &plain, &to) < 0 || each(from, &to, copy_entry) < 0))
         r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot copy a history");
     return r;
 }

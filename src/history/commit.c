@@ -356,5 +356,6 @@ int cay_history_commit(struct cay_history *h, const struct cay_history_note *not
     if (r == 0 && !*made)
         r = cay_pack_end(h->pack, err); /* nothing is new: then there is nothing in it */
     h->taken_bytes = 0;
+    cay_history_write_bytes(h);
     return r;
 }

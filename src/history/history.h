@@ -35,6 +35,10 @@ int cay_history_copy(int dir_fd, const struct cay_history *from, const char *to_
 /* How many files it has in memory as long as it is open. */
 size_t cay_history_files(const struct cay_history *h);
 
+/* Is it past so many bytes on the disk, or its journal past CAY_HISTORY_JOURNAL_BYTES? What did not
+ * become a version counts as well. */
+bool cay_history_is_full(struct cay_history *h, uint64_t bytes);
+
 /* For a backup, while it may be written to: the same history in another directory of the same file
  * system. There is none: that is no error. */
 int cay_history_save(int from_fd, const char *sandbox_id, int to_fd, struct cay_error *err);
@@ -52,6 +56,7 @@ struct cay_version {
 struct cay_versions {
     struct cay_version *at; /* newest first */
     size_t count;
+    bool full; /* there will be no other; core sets it */
 };
 int cay_history_list(struct cay_history *h, struct cay_arena *a, struct cay_versions *out,
                      struct cay_error *err);

@@ -496,3 +496,32 @@ TEST(history_tells_so_many_bytes_of_names)
     CHECK_EQ("left out as well", all.at[0].left_out_count, N);
     end(&t);
 }
+
+/* What was written counts, also when no version came of it; but what it takes on the disk decides.
+ */
+TEST(history_is_full_at_last)
+{
+    struct trial t;
+    enum { LEN = 1 << 20 };
+    CAY_AUTO_FREE char *data = calloc(1, LEN);
+    struct cay_history_file file = {.path = "a", .path_len = 1, .mode = 0100644, .size = LEN};
+    begin(&t);
+    CHECK("it has room", !cay_history_is_full(t.h, LEN));
+    CHECK_EQ("take", cay_history_take(t.h, &file, data, LEN, &t.err), 0);
+    CHECK("it was written", t.h->bytes >= LEN);
+    CHECK("but takes little", !cay_history_is_full(t.h, LEN));
+    CHECK("that was measured", t.h->bytes < LEN / 2);
+    uint32_t noise = 1;
+    for (int i = 0; i < LEN; i++) {
+        noise = noise * 1664525 + 1013904223;
+        data[i] = (char)(noise >> 24);
+    }
+    CHECK_EQ("take", cay_history_take(t.h, &file, data, LEN, &t.err), 0);
+    cay_history_close(t.h, false);
+    CHECK_EQ("open again", cay_history_open(t.dir_fd, BOX, false, &t.h, &t.err), 0);
+    CHECK("no version came of it", !t.h->has_head);
+    CHECK("it is full", cay_history_is_full(t.h, LEN));
+    CHECK("and stays so", cay_history_is_full(t.h, LEN));
+    CHECK("there is room for more", !cay_history_is_full(t.h, 2 * LEN));
+    end(&t);
+}

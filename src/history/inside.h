@@ -23,6 +23,8 @@ struct cay_history {
     struct cay_pack *pack; /* the objects' own */
     size_t unwritten;      /* entries of the index that are not on the disk as they are now */
     uint64_t taken_bytes;  /* since the last version */
+    uint64_t bytes;        /* on the disk, or more: what is written counts before it is packed */
+    uint64_t full_at;      /* a bound that it was found to be past; 0: none */
     int64_t looked_at_ns;
     bool has_head;
     git_oid head; /* of the newest version */
@@ -31,8 +33,11 @@ struct cay_history {
 /* libgit2's own message becomes the cause. */
 int cay_history_fail(struct cay_error *err, const char *what);
 /* repo.c */
+void cay_history_write_bytes(const struct cay_history *h);
 int cay_index_write(struct cay_history *h, struct cay_error *err);
 int cay_journal_add(struct cay_history *h, const struct cay_version *v, struct cay_error *err);
+/* bundle.c: what its files take on the disk. */
+uint64_t cay_history_measure(const struct cay_history *h);
 /* The commit that an id of the journal stands for. */
 int cay_history_find(struct cay_history *h, const char *id, const char *field, git_oid *out,
                      struct cay_error *err);

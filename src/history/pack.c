@@ -14,7 +14,8 @@
 #define HEAD_SIZE 12
 #define SUM_SIZE 20
 #define FLUSH_BYTES (1 << 20)
-#define HEAD_MAX 16 /* of one object */
+#define HEAD_MAX 16     /* of one object */
+#define FILE_BYTES 4096 /* that a file of its own takes at least */
 
 struct entry {
     git_oid id;
@@ -25,6 +26,7 @@ struct entry {
 struct cay_pack {
     git_odb_backend base; /* first: libgit2 hands it back to us */
     int dir_fd, fd;       /* -1: none is open */
+    uint64_t *bytes;      /* of the history, with all objects that are written */
     z_stream z;
     struct cay_buf out; /* not written yet */
     uint32_t written;
@@ -118,8 +120,9 @@ static int add(git_odb_backend *b, const git_oid *id, const void *data, size_t l
                git_object_t type)
 {
     struct cay_pack *p = (struct cay_pack *)b;
+    *p->bytes += len + (p->fd < 0 ? FILE_BYTES : 0);
     if (p->fd < 0)
-        return GIT_PASSTHROUGH;
+        return GIT_PASSTHROUGH; /* it goes into a file of its own */
     if (find(p, id))
         return 0;
     size_t before = p->out.len;
@@ -218,6 +221,7 @@ int cay_pack_new(struct cay_history *h)
     if (!p || deflateInit(&p->z, Z_BEST_SPEED) != Z_OK)
         abort();
     p->fd = -1;
+    p->bytes = &h->bytes;
     p->dir_fd = openat(h->fd, "objects/pack", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     p->base = (git_odb_backend){.version = GIT_ODB_BACKEND_VERSION,
                                 .read = read_object,

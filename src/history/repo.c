@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #define JOURNAL_MAX (256 * CAY_MIB)
+#define BYTES "bytes" /* how many there are */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -43,6 +44,33 @@ int cay_index_write(struct cay_history *h, struct cay_error *err)
     return 0;
 }
 
+/* What was written counts before it is packed, and also when nothing came of it: so it is measured
+ * before anybody is refused. Without its file it is measured when somebody asks. */
+static void read_bytes(struct cay_history *h)
+{
+    CAY_AUTO_FD int fd = openat(h->fd, BYTES, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (read(fd, &h->bytes, sizeof h->bytes) != sizeof h->bytes)
+        h->bytes = cay_history_measure(h);
+}
+
+void cay_history_write_bytes(const struct cay_history *h)
+{
+    CAY_AUTO_FD int fd = openat(h->fd, BYTES, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    (void)!write(fd, &h->bytes, sizeof h->bytes); /* else it is a little less */
+}
+
+bool cay_history_is_full(struct cay_history *h, uint64_t bytes)
+{
+    struct stat st;
+    if (fstat(h->journal_fd, &st) == 0 && st.st_size > CAY_HISTORY_JOURNAL_BYTES)
+        return true;
+    if (h->bytes > bytes && h->full_at != bytes) {
+        h->bytes = cay_history_measure(h);
+        h->full_at = h->bytes > bytes ? bytes : 0;
+    }
+    return h->bytes > bytes;
+}
+
 void cay_history_close(struct cay_history *h, bool whole)
 {
     struct cay_error ignored; /* then more is read again */
@@ -50,6 +78,8 @@ void cay_history_close(struct cay_history *h, bool whole)
         return;
     if (whole && h->unwritten > 0)
         (void)cay_index_write(h, &ignored);
+    if (h->index) /* it was open */
+        cay_history_write_bytes(h);
     git_index_free(h->index);
     git_repository_free(h->repo);
     git_odb_free(h->odb);
@@ -201,6 +231,8 @@ int cay_history_open(int dir_fd, const char *sandbox_id, bool make_it, struct ca
     (void)snprintf(h->path, sizeof h->path, "/proc/self/fd/%d", h->fd);
     if (r == 0)
         r = open_objects(h, err);
+    if (r == 0)
+        read_bytes(h);
     if (r == 0)
         r = find_head(h, err);
     if (r == 0)

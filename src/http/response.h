@@ -102,8 +102,8 @@ int cay_resp_stream(struct cay_resp *resp, int status, const char *content_type,
  * pipe, non-blocking, or a file. With a length (>= 0) it goes out under Content-Length; a source
  * that has less cuts the connection. Without one it goes out in chunks, and the source's end alone
  * is no proof that it was whole: whoever writes it puts one byte into the pipe behind end_fd before
- * it closes the source; without that byte the connection is cut. end_fd is -1 when a length is
- * given. */
+ * it closes the source; without that byte the connection is cut. Where a length is given end_fd may
+ * be -1; it is closed with the source. */
 int cay_resp_fd(struct cay_resp *resp, int status, const char *content_type, int fd, int64_t length,
                 int end_fd);
 /* The request's arena lives on; what the stream wrote to its output is dropped. */

@@ -188,8 +188,12 @@
 #define CAY_HISTORY_RULE_BYTES 4096           /* a longer one is none */
 #define CAY_HISTORY_RULE_STEPS 400000000      /* that one look may take by them: a second or two */
 #define CAY_HISTORY_COMMIT_BYTES (512 * CAY_MIB) /* that one commit may take in */
+#define CAY_HISTORY_BYTES                                                                          \
+    (4LL * 1024 * CAY_MIB) /* of one on the disk, or what its sandbox may have */
+#define CAY_HISTORY_JOURNAL_BYTES (64 * CAY_MIB) /* of its journal: past either it is full */
+#define CAY_HISTORY_BUNDLES 4                    /* that are made or fetched at the same time */
 #define CAY_HISTORY_TOLD 1000                    /* paths of one version that are named */
-#define CAY_HISTORY_TOLD_BYTES (16 * CAY_KIB)    /* and as many bytes of them, quoted */
+#define CAY_HISTORY_TOLD_BYTES (64 * CAY_KIB)    /* and as many bytes of them, quoted */
 #define CAY_HISTORY_LEFT_BYTES (4 * CAY_KIB)     /* likewise of what each version leaves out */
 #define CAY_HISTORY_DIFF_BYTES (8 * CAY_MIB)     /* of one answer */
 #define CAY_HISTORY_THREADS 8         /* each at one sandbox, which may keep it waiting */
