@@ -4,6 +4,7 @@
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -228,7 +229,7 @@ TEST(edge_waits_for_the_rest)
     end(&b);
 }
 
-static unsigned asked;
+static atomic_uint asked;
 
 static bool ask_and_count(struct cay_link *p, struct cay_flow *f)
 {

@@ -3,9 +3,9 @@
 given up, and refused."""
 import fcntl
 import os
-import pty
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from harness import builds
 from harness.registry import small_store
 from harness.server import CAY, IMAGES
+from harness.terminal import said_to_terminal
 from harness.wait import stretch, until
 
 
@@ -191,18 +192,10 @@ def test_plain_lines_in_a_pipe(server, places, tmp_path):
 
 
 def test_one_line_on_a_terminal(server):
-    master, slave = pty.openpty()
-    child = subprocess.Popen([CAY, "image", "build", "--again", "ours:1"], stdout=subprocess.PIPE, stderr=slave,
-                             env={**os.environ, "CAY_URL": server.url})
-    os.close(slave)
-    seen = b""
-    try:
-        while data := os.read(master, 4096):
-            seen += data
-    except OSError:
-        pass  # the other side is gone
-    os.close(master)
-    assert child.communicate(timeout=stretch(60))[0] == b"ours:1\n" and child.returncode == 0
+    with tempfile.TemporaryFile() as out:
+        seen = said_to_terminal(server, "image", "build", "--again", "ours:1", stream="stderr", stdout=out)
+        out.seek(0)
+        assert out.read() == b"ours:1\n"
     assert b"\r\x1b[Kours:1  image ours:1: " in seen and seen.count(b"\n") == 1, seen
 
 

@@ -2,7 +2,6 @@
 """The command line, as its users type it."""
 import json
 import os
-import pty
 import signal
 import subprocess
 import time
@@ -11,6 +10,7 @@ import pytest
 
 from harness.numbered import lines, script
 from harness.server import CAY
+from harness.terminal import said_to_terminal
 from harness.wait import stretch, until
 
 
@@ -197,21 +197,6 @@ def test_no_server(cay):
         assert "127.0.0.1:1" in done.stderr and "cay serve" in done.stderr, done
 
 
-def on_terminal(server, *args):
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([CAY, *args], stdout=theirs, env={**os.environ, "CAY_URL": server.url})
-    os.close(theirs)
-    text = b""
-    try:
-        while piece := os.read(ours, 4096):
-            text += piece
-    except OSError:
-        pass  # the terminal's other end is closed
-    os.close(ours)
-    assert process.wait(stretch(30)) == 0
-    return text
-
-
 def test_a_terminal_is_told_no_control_characters(server, client, cay, tmp_path):
     """C1 controls may stand in JSON as they are; a terminal would obey them."""
     evil = "\u009b31m\u007f\u009d0;title\u009c ü"
@@ -219,7 +204,7 @@ def test_a_terminal_is_told_no_control_characters(server, client, cay, tmp_path)
     path = tmp_path / "batch.json"
     path.write_text(json.dumps({"sandboxes": ["box"], "commands": [{"command": 'printf %s "$EVIL"'}]}))
     for args in (["inspect", "--json", "box"], ["exec", "--json", "box", "--", "printenv", "EVIL"], ["batch", str(path)]):
-        piped, shown = cay(*args).stdout, on_terminal(server, *args)
+        piped, shown = cay(*args).stdout, said_to_terminal(server, *args)
         assert evil in piped, "in a pipe it is as it came"
         assert b"\xc2\x9b" not in shown and b"\x7f" not in shown and b"\xc2\x9d" not in shown, (args, shown)
         assert evil in [v for line in shown.splitlines() for v in strings(json.loads(line))], (args, shown)

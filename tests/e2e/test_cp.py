@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cay cp` and `cay files`, as people type them."""
 import os
-import pty
 import signal
 import subprocess
 
 import pytest
 
 from harness.server import CAY
+from harness.terminal import said_to_terminal
 from harness.wait import stretch, until
 from test_files import workers
 
@@ -159,17 +159,7 @@ def test_many_pages(cay, client):
 
 def test_bar_on_a_terminal(server, client, box, tmp_path):
     (tmp_path / "f").write_bytes(b"x" * 30_000_000)
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([CAY, "cp", "f", "box:f"], stderr=theirs, cwd=tmp_path, env={**os.environ, "CAY_URL": server.url})
-    os.close(theirs)
-    text = b""
-    try:
-        while piece := os.read(ours, 4096):
-            text += piece
-    except OSError:
-        pass  # the terminal's other end is closed
-    os.close(ours)
-    assert process.wait(30) == 0
+    text = said_to_terminal(server, "cp", "f", "box:f", stream="stderr", cwd=tmp_path)
     assert b"100%" in text and b"MiB/s" in text, text
 
 
