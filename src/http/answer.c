@@ -123,8 +123,8 @@ int cay_answer_weigh(const struct cay_req *req, struct cay_resp *resp, struct ca
 {
     size_t len = resp->body.len > CAY_HTTP_LARGE ? resp->body.len : 0;
     if (!resp->claimed && len > 0 && cay_req_is_safe(req))
-        return cay_claim_take(&resp->claimed, len, err);
-    cay_claim_set(&resp->claimed, len); /* what another method did is done, and must be told */
+        return cay_budget_take(&resp->claimed, len, err);
+    cay_budget_set(&resp->claimed, len); /* what another method did is done, and must be told */
     return 0;
 }
 

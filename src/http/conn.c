@@ -60,7 +60,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
     cay_wire_close(&c->wire);
     cay_buf_done(&c->in);
     cay_buf_done(&c->out);
-    cay_claim_set(&c->claimed, 0);
+    cay_budget_set(&c->claimed, 0);
     c->in_at = c->out_at = 0;
     cay_answer_forget(c);
     if (c->prev)
@@ -104,7 +104,7 @@ bool cay_conn_flush(struct cay_http_server *s, struct cay_conn *c)
         c->moved_ms = s->now_ms;
     }
     cay_buf_done(&c->out);
-    cay_claim_set(&c->claimed, 0);
+    cay_budget_set(&c->claimed, 0);
     c->out_at = 0;
     return true;
 }

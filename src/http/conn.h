@@ -130,7 +130,7 @@ struct cay_conn {
     struct cay_buf kept; /* headers that were set before a DEFER */
     struct cay_buf out;  /* bytes to send, from out_at on */
     size_t out_at;
-    uint64_t claimed; /* for what is in there; see claim.h */
+    uint64_t claimed; /* for what is in there; see budget.h */
     int64_t moved_ms; /* when the client came, or last took something */
     struct cay_stream *stream;
     struct cay_watch *watch;
@@ -242,7 +242,7 @@ void cay_greet_renew(struct cay_http_server *s); /* a new certificate, for those
 void cay_answer_error(struct cay_http_server *s, struct cay_req *req, const struct cay_error *err,
                       struct cay_resp *resp);
 /* What a large body takes is known now, so its claim is made to fit; one that nobody claimed for is
- * weighed here. Fails as cay_claim_take does, and only where asking again does no harm. */
+ * weighed here. Fails as cay_budget_take does, and only where asking again does no harm. */
 int cay_answer_weigh(const struct cay_req *req, struct cay_resp *resp, struct cay_error *err);
 /* Sends head and body; what the socket does not take is queued in c->out, with the answer's claim.
  * False when the client is gone. */

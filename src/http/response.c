@@ -110,7 +110,7 @@ void cay_resp_drop(struct cay_resp *resp)
 {
     drop_proxy(resp->proxy);
     resp->proxy = NULL;
-    cay_claim_set(&resp->claimed, 0);
+    cay_budget_set(&resp->claimed, 0);
     if (resp->stream)
         resp->stream->ops->close(resp->stream);
     resp->stream = NULL;

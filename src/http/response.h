@@ -3,7 +3,7 @@
 #pragma once
 #include "base/buf.h"
 #include "base/json.h"
-#include "http/claim.h"
+#include "http/budget.h"
 #include "http/forward.h"
 #include "http/pool.h"
 #include "http/request.h"
@@ -81,15 +81,15 @@ struct cay_resp {
     struct cay_socket socket;   /* owned when its ops are set */
     struct cay_proxy *proxy;    /* owned */
     cay_handler then;
-    uint64_t claimed; /* see claim.h; given back with the rest */
+    uint64_t claimed; /* see budget.h; given back with the rest */
 };
 
 /* For an answer whose body, with what is gathered for it, takes at most so many bytes: before any
  * of it is gathered. What it takes less is given back when the handler returns, and all of it when
- * the answer has left. As cay_claim_take. */
+ * the answer has left. As cay_budget_take. */
 static inline int cay_resp_claim(struct cay_resp *resp, uint64_t bytes, struct cay_error *err)
 {
-    return bytes <= CAY_HTTP_LARGE ? 0 : cay_claim_take(&resp->claimed, bytes, err);
+    return bytes <= CAY_HTTP_LARGE ? 0 : cay_budget_take(&resp->claimed, bytes, err);
 }
 /* Begins a JSON answer; the caller writes one value with the writer. */
 struct cay_json_writer *cay_resp_json(struct cay_resp *resp, int status);

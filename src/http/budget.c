@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/claim.h"
+#include "http/budget.h"
+#include "base/clock.h"
 #include "model/limits.h"
 #include <pthread.h>
 #include <time.h>
@@ -11,7 +12,7 @@ struct cay_metric cay_http_large = {
 
 /* Most of a claim is for the worst case, and given back as soon as the answer is made: that is soon
  * enough to be waited for. But who waits has a worker. */
-int64_t cay_claim_wait_ms = CAY_HTTP_LARGE_WAIT_MS;
+int64_t cay_budget_wait_ms = CAY_HTTP_LARGE_WAIT_MS;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t less = PTHREAD_COND_INITIALIZER;
 static atomic_int waiting;
@@ -29,15 +30,9 @@ static bool take(uint64_t *claim, uint64_t bytes)
 
 static bool wait_and_take(uint64_t *claim, uint64_t bytes)
 {
-    struct timespec until;
+    int64_t until_ms = cay_clock_mono_ms() + cay_budget_wait_ms;
+    struct timespec until = {.tv_sec = until_ms / 1000, .tv_nsec = until_ms % 1000 * 1000000};
     bool taken = false, late = atomic_fetch_add(&waiting, 1) >= CAY_HTTP_LARGE_WAITING;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += cay_claim_wait_ms / 1000;
-    until.tv_nsec += cay_claim_wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&lock);
     while (!late && !(taken = take(claim, bytes)))
         late = pthread_cond_clockwait(&less, &lock, CLOCK_MONOTONIC, &until) != 0;
@@ -46,7 +41,7 @@ static bool wait_and_take(uint64_t *claim, uint64_t bytes)
     return taken;
 }
 
-int cay_claim_take(uint64_t *claim, uint64_t bytes, struct cay_error *err)
+int cay_budget_take(uint64_t *claim, uint64_t bytes, struct cay_error *err)
 {
     if (take(claim, bytes) || wait_and_take(claim, bytes))
         return 0;
@@ -55,7 +50,7 @@ int cay_claim_take(uint64_t *claim, uint64_t bytes, struct cay_error *err)
                        "text/event-stream or application/x-ndjson) or for less");
 }
 
-void cay_claim_set(uint64_t *claim, uint64_t bytes)
+void cay_budget_set(uint64_t *claim, uint64_t bytes)
 {
     if (*claim == bytes)
         return;

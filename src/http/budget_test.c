@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/claim.h"
+#include "http/budget.h"
 #include "http/toy_test.h"
 #include "tests/test.h"
 #include <string.h>
@@ -34,9 +34,9 @@ static void expect(const char *name, const char *request, int status)
 }
 
 /* As many as fit wait to be read; who comes then is told so, and nobody else feels it. */
-TEST(claim_bounds_what_nobody_reads)
+TEST(budget_bounds_what_nobody_reads)
 {
-    cay_claim_wait_ms = 20;
+    cay_budget_wait_ms = 20;
     toy_init(&toy, 2);
     toy_start(&toy);
     for (size_t i = 0; i < FIT; i++)
@@ -61,11 +61,11 @@ TEST(claim_bounds_what_nobody_reads)
 }
 
 /* The worst case is claimed while an answer is made; what is left of it is what the body has. */
-TEST(claim_is_made_to_fit)
+TEST(budget_is_made_to_fit)
 {
     toy_init(&toy, 2);
     toy_start(&toy);
-    cay_claim_wait_ms = 20;
+    cay_budget_wait_ms = 20;
     ask(&client, "GET /claim HTTP/1.1\r\n" HOST "\r\n");
     CHECK("it is being made", toy_until(toy_held, 1));
     CHECK("the worst case", claimed_mib() >= CAY_HTTP_LARGE_BUDGET / CAY_MIB / 2);
@@ -73,7 +73,7 @@ TEST(claim_is_made_to_fit)
     toy_read(&unread[0], &answer);
     CHECK_EQ("another", answer.status, 503);
     toy_close(&unread[0]);
-    cay_claim_wait_ms = test_ms(10000);
+    cay_budget_wait_ms = test_ms(10000);
     ask(&unread[0], "GET /claim HTTP/1.1\r\n" HOST "\r\n");
     CHECK("waits for room", toy_until(toy_held, 1));
     toy_release(1);
@@ -84,7 +84,7 @@ TEST(claim_is_made_to_fit)
     toy_read(&unread[0], &answer);
     CHECK_STR("for the next", answer.body, "hello");
     toy_close(&unread[0]);
-    cay_claim_wait_ms = 20;
+    cay_budget_wait_ms = 20;
     CHECK_EQ("nothing is left", atomic_load(&cay_http_large.value), 0);
     toy_close(&client);
     expect("one that fails", "GET /claim?fail HTTP/1.1\r\n" HOST "\r\n", 409);
@@ -117,7 +117,7 @@ static void drain(void)
 }
 
 /* Whatever becomes of an answer, its claim is given back. */
-TEST(claim_ends_with_its_answer)
+TEST(budget_ends_with_its_answer)
 {
     static const struct {
         const char *name;

@@ -10,10 +10,10 @@
 
 extern struct cay_metric cay_http_large; /* what is claimed */
 
-extern int64_t cay_claim_wait_ms; /* tests shorten it */
+extern int64_t cay_budget_wait_ms; /* tests shorten it */
 
 /* Adds to what is claimed there already; a few wait a moment for room. CAY_ERR_UNAVAILABLE,
  * "TOO_MANY_LARGE_ANSWERS". Who comes when there is no other always fits. */
-int cay_claim_take(uint64_t *claim, uint64_t bytes, struct cay_error *err);
+int cay_budget_take(uint64_t *claim, uint64_t bytes, struct cay_error *err);
 /* Makes it so large, also past the budget: the memory is in use already. 0 gives it back. */
-void cay_claim_set(uint64_t *claim, uint64_t bytes);
+void cay_budget_set(uint64_t *claim, uint64_t bytes);
