@@ -2,6 +2,7 @@
 /* At start: what an earlier engine left. A sandbox that runs is taken over as it is; one that died
  * meanwhile gets its end written down; one that was never finished, or was being removed, goes. */
 #include "base/log.h"
+#include "base/process.h"
 #include "engine/dispatcher.h"
 #include "engine/trees.h"
 #include <dirent.h>

@@ -38,5 +38,3 @@ int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, str
 int cay_box_remove(int records_fd, const char *id, struct cay_error *err); /* gone is fine */
 /* Files that cay_box_remove put by, of processes that are gone. */
 bool cay_box_is_spare(const char *name);
-/* Start time of a living process in clock ticks since boot; 0 when there is none. */
-uint64_t cay_process_start(pid_t pid);

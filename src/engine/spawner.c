@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/packet.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "engine/box.h"
 #include "engine/plan.h"
 #include "engine/shelf.h"

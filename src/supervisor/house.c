@@ -2,8 +2,8 @@
 #include "supervisor/house.h"
 #include "base/clock.h"
 #include "base/path.h"
+#include "base/process.h"
 #include "base/str.h"
-#include "engine/box.h"
 #include "model/limits.h"
 #include <dirent.h>
 #include <errno.h>
