@@ -64,7 +64,7 @@ int cay_api_run(struct cay_req *req, struct cay_resp *resp, const char *id,
         return cay_api_answer_stream(
             resp, &call->ex, follow.form,
             cay_api_follow(req->core, &call->ex, cay_take_fd(&fd), &follow));
-    if (call->ex.status == CAY_EXEC_EXITED && !cay_core_version_due(req->core, call->ex.id))
+    if (cay_api_is_over(req->core, &call->ex))
         return answer_exited(resp, call, &call->ex, fd, err);
     req->data = call;
     return cay_resp_defer(resp, cay_api_wait(req->core, &call->ex, cay_take_fd(&fd)), answer_ended);

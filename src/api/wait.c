@@ -63,6 +63,11 @@ struct cay_stream *cay_api_wait(struct cay_core *core, const struct cay_executio
     return &w->base;
 }
 
+bool cay_api_is_over(struct cay_core *core, const struct cay_execution *ex)
+{
+    return ex->status == CAY_EXEC_EXITED && !cay_core_version_due(core, ex->id);
+}
+
 static bool is_wanted(const struct cay_record *rec, enum cay_record_kind only)
 {
     if (only != CAY_RECORD_PAD)

@@ -37,6 +37,15 @@ def test_the_key_may_stand_in_the_body(client):
     assert first["id"] == again["id"]
 
 
+def test_what_is_written_behind_the_end_changes_no_answer(client):
+    client.create("one")
+    body = {"command": "(while kill -0 $$ 2>/dev/null; do :; done; echo late) & echo said"}
+    first = post(client, "/sandbox/one/exec", "k1", body).json()
+    until(lambda: client.output("one", first["id"]) == b"said\nlate\n", "what it left behind has spoken")
+    again = post(client, "/sandbox/one/exec", "k1", body).json()
+    assert [(a["stdout"], a["truncated"]) for a in (first, again)] == [("said\n", False)] * 2
+
+
 def test_another_body_is_refused(client):
     post(client, "/sandbox", "k1", {"name": "one"})
     answer = post(client, "/sandbox", "k1", {"name": "two"})

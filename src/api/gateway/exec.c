@@ -75,7 +75,7 @@ static int exec(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
         return r;
     req->object = ex->id;
     req->data = ex;
-    if (ex->status == CAY_EXEC_EXITED && !cay_core_version_due(req->core, ex->id))
+    if (cay_api_is_over(req->core, ex))
         return answer(req, resp, err);
     return cay_resp_defer(resp, cay_api_wait(req->core, ex, cay_take_fd(&fd)), answer);
 }
