@@ -232,15 +232,15 @@ void cay_job_status(struct cay_init *in, struct cay_job *job)
         s = (struct cay_start_status){.result = CAY_INIT_NO_PROCESS, .error = ETIMEDOUT};
     }
     struct cay_init_reply reply = {.result = s.result, .error = s.error, .pid = job->pid};
-    bool failed = s.result != CAY_INIT_OK || is_given_up(job);
+    bool began = s.result == CAY_INIT_OK && !is_given_up(job);
     cay_init_unwatch(in, &job->status_fd);
     job->start_by_ms = CAY_INIT_NEVER;
     job->state = CAY_JOB_RUNNING;
-    if (failed || in->now_ms >= job->answer_at_ms)
+    if (!began || in->now_ms >= job->answer_at_ms)
         cay_job_answer(in, job, reply);
     else
         (void)lseek(job->log_fd, CAY_INIT_BEGUN, SEEK_SET); /* of a file: cannot fail */
-    if (failed)
+    if (!began)
         give_up(in, job);
 }
 
