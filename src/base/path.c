@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, struct cay_error *err)
@@ -19,6 +21,15 @@ int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, str
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot open the directory %s", name);
     *fd_out = fd;
     return 0;
+}
+
+void cay_path_spread(int dirfd)
+{
+    int flags = 0;
+    if (ioctl(dirfd, FS_IOC_GETFLAGS, &flags) < 0 || flags & FS_TOPDIR_FL)
+        return;
+    flags |= FS_TOPDIR_FL;
+    (void)ioctl(dirfd, FS_IOC_SETFLAGS, &flags); /* it only takes longer */
 }
 
 static int read_whole(int fd, const char *name, char *text, size_t size, size_t *len_out,

@@ -8,6 +8,11 @@
 
 /* mkdirat that takes an existing directory as success, opened O_DIRECTORY|O_NOFOLLOW|O_CLOEXEC. */
 int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, struct cay_error *err);
+/* Each directory made in there begins in a part of the disk with room, as ext4 does it for those in
+ * its root. An ext4 without a journal takes no inode again for minutes, and looks past each for
+ * every new file: beside many files that were just removed this takes longer than all the rest.
+ * Filesystems that do not know the flag need none. */
+void cay_path_spread(int dirfd);
 /* Reads a regular file of at most max bytes; the text is terminated. len_out may be NULL.
  * Missing: CAY_ERR_NOT_FOUND. */
 int cay_path_read(int dirfd, const char *name, size_t max, struct cay_arena *a, char **out,

@@ -95,6 +95,8 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
 
     int r = cay_path_open_dir(cfg->data_fd, "logs", 0700, &logs_fd, err);
     if (r == 0)
+        cay_path_spread(logs_fd); /* sandboxes come and go, each with its logs */
+    if (r == 0)
         r = cay_store_open(cfg->store, cfg, &store, err);
     if (r == 0)
         r = cay_provider_open(cfg->provider, cfg, events, &provider, err);

@@ -159,15 +159,19 @@ static const char *const masked_files[] = {
 static const char *const masked_dirs[] = {
     "acpi", "bus", "driver", "fs", "irq", "scsi",
 };
-/* By name, below a mount that is ours: nothing of an image is in there, and no link. */
+/* By name, below a mount that is ours: nothing of an image is in there, and no link. What this
+ * kernel has not is left out before there is a cover for it: to throw one away that was nowhere
+ * takes a round through all processors. */
 static int mask_all(int proc, const char *const *names, size_t count, const char *with,
                     struct cay_error *err)
 {
     for (size_t i = 0; i < count; i++) {
+        if (faccessat(proc, names[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+            continue;
         CAY_AUTO_FD int cover = clone_tree(with, false, err);
         if (cover < 0)
             return cover;
-        if (move_mount(cover, "", proc, names[i], MOVE_MOUNT_F_EMPTY_PATH) < 0 && errno != ENOENT)
+        if (move_mount(cover, "", proc, names[i], MOVE_MOUNT_F_EMPTY_PATH) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mask /proc/%s", names[i]);
     }
     return 0;

@@ -5,11 +5,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 bool cay_shelf_is_digest(const char *hex)
@@ -23,19 +21,6 @@ bool cay_shelf_is_name(const char *name)
                                   "._:/@-";
     size_t len = strlen(name);
     return len > 0 && len <= CAY_MAX_IMAGE_NAME && strspn(name, letters) == len;
-}
-
-/* Each directory made in there begins in a part of the disk with room, as ext4 does it for those
- * in its root: layers have nothing to do with each other. An ext4 without a journal takes no inode
- * again for minutes, and looks past each for every new file: beside a layer that was just removed
- * unpacking takes three times as long. Filesystems that do not know the flag need none. */
-static void spread(int dir)
-{
-    int flags = 0;
-    if (ioctl(dir, FS_IOC_GETFLAGS, &flags) < 0 || flags & FS_TOPDIR_FL)
-        return;
-    flags |= FS_TOPDIR_FL;
-    (void)ioctl(dir, FS_IOC_SETFLAGS, &flags); /* it only takes longer */
 }
 
 int cay_shelf_prepare(int images_fd, struct cay_error *err)
@@ -54,7 +39,7 @@ int cay_shelf_prepare(int images_fd, struct cay_error *err)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot close %s of the image store",
                                   dirs[i].name);
         if (strcmp(dirs[i].name, "tmp") == 0)
-            spread(fd);
+            cay_path_spread(fd); /* layers have nothing to do with each other */
     }
     return 0;
 }
