@@ -331,11 +331,12 @@ static void try_network(const struct cay_probe *p, const struct cay_place *place
 
 #define NS_LOST "sandboxes cannot be made"
 #define NS_FIX "use a kernel with this namespace; inside a container: let it make namespaces"
+#define USER_FIX NS_FIX "; inside a chroot: nobody can make one there, make it a root of its own"
 
 const struct cay_probe cay_doctor_kernel[] = {
     {"kernel", false, false, try_version, "nobody tried a kernel older than 6.1",
      "use Linux 6.1 or newer", 0, NULL},
-    {"user namespace", true, true, try_namespace, NS_LOST, NS_FIX, CLONE_NEWUSER, NULL},
+    {"user namespace", true, true, try_namespace, NS_LOST, USER_FIX, CLONE_NEWUSER, NULL},
     {"mount namespace", true, true, try_namespace, NS_LOST, NS_FIX, CLONE_NEWNS, NULL},
     {"pid namespace", true, true, try_namespace, NS_LOST, NS_FIX, CLONE_NEWPID, NULL},
     {"net namespace", true, true, try_namespace, NS_LOST, NS_FIX, CLONE_NEWNET, NULL},

@@ -218,27 +218,37 @@ static const struct {
              {"ptmx", "pts/ptmx"}};
 
 /* Runtimes size their heaps and thread pools by these files. They tell the sandbox's own limits in
- * cgroup v2's form, whatever the host has; the real tree is not in sight. They lie in /dev, the one
- * tree that is each sandbox's own already; links in /sys/fs/cgroup lead there. */
+ * cgroup v2's form, whatever the host has; the real tree is not in sight. What is the same for all
+ * lies in /sys/fs/cgroup itself. The rest lies in /dev, the one tree that is each sandbox's own
+ * already, and links lead there. */
 #define LIMITS ".limits"
-static const char *const limit_names[] = {"cgroup.controllers", "cpu.max", "memory.max",
-                                          "memory.swap.max", "pids.max"};
+static const struct {
+    const char *name, *text;
+} limits[] = {{"cgroup.controllers", "cpu memory pids\n"},
+              {"memory.swap.max", "0\n"},
+              {"cpu.max", NULL},
+              {"memory.max", NULL},
+              {"pids.max", NULL}};
+
+static int write_text(int dir, const char *path, const char *text, struct cay_error *err)
+{
+    ssize_t len = (ssize_t)strlen(text);
+    CAY_AUTO_FD int file = openat(dir, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
+    if (file < 0 || write(file, text, (size_t)len) != len)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write %s", path);
+    return 0;
+}
 
 static int fill_limits(int dir, const struct cay_engine_request *rq, struct cay_error *err)
 {
-    char texts[CAY_COUNT(limit_names)][32] = {"cpu memory pids\n", "", "", "0\n"};
-    snprintf(texts[1], sizeof texts[1], "%u 100000\n", rq->cpu_milli * 100);
-    snprintf(texts[2], sizeof texts[2], "%llu\n", (unsigned long long)rq->memory_bytes);
-    snprintf(texts[4], sizeof texts[4], "%u\n", rq->pids);
-    for (size_t i = 0; i < CAY_COUNT(limit_names); i++) {
-        char name[64];
-        snprintf(name, sizeof name, LIMITS "/%s", limit_names[i]);
-        CAY_AUTO_FD int file = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
-        ssize_t len = (ssize_t)strlen(texts[i]);
-        if (file < 0 || write(file, texts[i], (size_t)len) != len)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write %s", limit_names[i]);
-    }
-    return 0;
+    char cpu[32], memory[32], pids[32];
+    snprintf(cpu, sizeof cpu, "%u 100000\n", rq->cpu_milli * 100);
+    snprintf(memory, sizeof memory, "%llu\n", (unsigned long long)rq->memory_bytes);
+    snprintf(pids, sizeof pids, "%u\n", rq->pids);
+    int r = write_text(dir, LIMITS "/cpu.max", cpu, err);
+    if (r == 0)
+        r = write_text(dir, LIMITS "/memory.max", memory, err);
+    return r < 0 ? r : write_text(dir, LIMITS "/pids.max", pids, err);
 }
 
 static int fill_dev(int dir, struct cay_error *err)
@@ -384,25 +394,27 @@ static const char *const sys_files[] = {"kernel/mm/transparent_hugepage/enabled"
 static int fill_sys(int dir, int real, struct cay_error *err)
 {
     char path[128], to[64], text[256];
+    int r = 0;
     for (size_t i = 0; i < CAY_COUNT(sys_dirs); i++)
         if (mkdirat(dir, sys_dirs[i], 0755) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /sys/%s", sys_dirs[i]);
-    for (size_t i = 0; i < CAY_COUNT(limit_names); i++) {
-        snprintf(path, sizeof path, "fs/cgroup/%s", limit_names[i]);
-        snprintf(to, sizeof to, "/dev/" LIMITS "/%s", limit_names[i]);
-        if (symlinkat(to, dir, path) < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /sys/%s", path);
+    for (size_t i = 0; r == 0 && i < CAY_COUNT(limits); i++) {
+        snprintf(path, sizeof path, "fs/cgroup/%s", limits[i].name);
+        snprintf(to, sizeof to, "/dev/" LIMITS "/%s", limits[i].name);
+        if (limits[i].text)
+            r = write_text(dir, path, limits[i].text, err);
+        else if (symlinkat(to, dir, path) < 0)
+            r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /sys/%s", path);
     }
-    for (size_t i = 0; i < CAY_COUNT(sys_files); i++) {
+    for (size_t i = 0; r == 0 && i < CAY_COUNT(sys_files); i++) {
         CAY_AUTO_FD int from = openat(real, sys_files[i], O_RDONLY | O_CLOEXEC);
-        ssize_t len = from < 0 ? 0 : read(from, text, sizeof text);
+        ssize_t len = from < 0 ? 0 : read(from, text, sizeof text - 1);
         if (len <= 0)
             continue; /* this kernel has no such file */
-        CAY_AUTO_FD int file = openat(dir, sys_files[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
-        if (file < 0 || write(file, text, (size_t)len) != len)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot write /sys/%s", sys_files[i]);
+        text[len] = 0;
+        r = write_text(dir, sys_files[i], text, err);
     }
-    return 0;
+    return r;
 }
 
 /* A real one for the time of the copying, where roots are put later: a tree that is nowhere cannot

@@ -66,6 +66,15 @@ def test_file_size(server, client):
                                if line.startswith("Max file size")), "pid 1 writes logs of any length"
 
 
+@pytest.mark.native("a container sees what the Engine shows it")
+def test_runtimes_read_their_limits(server, client):
+    box = client.create("box", cpuCores=0.5, memoryGB=0.25)
+    shown = client.sh("box", "cd /sys/fs/cgroup; for f in cgroup.controllers cpu.max memory.max memory.swap.max pids.max; do cat $f; done")
+    pids = knob(server.group(box["id"]), "pids.max")
+    assert shown.splitlines() == ["cpu memory pids", "50000 100000", str(256 * MIB), "0", pids]
+    assert client.exec("box", "echo max > /sys/fs/cgroup/memory.swap.max", user="root")["exitCode"] != 0
+
+
 def test_no_core_dumps(client, box):
     result = client.exec("box", "ulimit -c; ulimit -c unlimited 2>/dev/null; cd /tmp; sh -c 'kill -ABRT $$'; ls /tmp")
     assert result["stdout"] == "0\n", result
