@@ -3,9 +3,12 @@
  * cgroups, has it written down, and lets it go. */
 #include "base/crash.h"
 #include "base/packet.h"
+#include "base/process.h"
 #include "engine/plan.h"
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 
 #define SETUP_MS 5000
 
@@ -50,7 +53,7 @@ static int enclose(const struct cay_plan *plan, const struct first *f, struct ca
     return cay_cgroup_enter(&plan->engine->cgroups, rq->id, f->pid, !f->enclosed, err);
 }
 
-/* EOF: cay-init runs. Bytes: the error that stopped it. */
+/* EOF: cay-init runs, or it died. Bytes: the error that stopped it. */
 static int wait_for_exec(int sock, struct cay_error *err)
 {
     struct cay_error told;
@@ -68,9 +71,20 @@ static int wait_for_exec(int sock, struct cay_error *err)
     return told.code;
 }
 
+/* By somebody else, for it tells its own faults and waits until they are read. What a process had
+ * mounted goes before one can wait for its end. */
+static bool was_killed(pid_t pid)
+{
+    if (!cay_process_ends(pid))
+        return false;
+    CAY_AUTO_FD int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    return fd < 0 ? errno == ESRCH : poll(&end, 1, SETUP_MS) > 0;
+}
+
 int cay_sandbox_spawn(const struct cay_plan *plan,
                       int (*record)(void *arg, pid_t pid, struct cay_error *err), void *arg,
-                      struct cay_error *err)
+                      bool *killed_out, struct cay_error *err)
 {
     struct first f;
     const char *id = plan->order->request.id;
@@ -86,6 +100,9 @@ int cay_sandbox_spawn(const struct cay_plan *plan,
         (void)cay_packet_send(f.sock, "g", 1, NULL, 0, NULL, 0); /* a dead one shows at the end */
         r = wait_for_exec(f.sock, err);
     }
+    *killed_out = was_killed(f.pid);
+    if (*killed_out)
+        return cay_fail(err, CAY_ERR_PROVIDER, "the sandbox's first process died in its set-up");
     if (r < 0)
         (void)kill(f.pid, SIGKILL); /* our parent reaps it */
     return r;

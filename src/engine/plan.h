@@ -47,7 +47,8 @@ pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int 
 void cay_hull_lighten(void);
 
 /* launch.c: brings up the first process, and lets it run when `record` has written down who it
- * is. */
+ * is. When it fails *killed_out tells whether somebody killed the process before it was cay-init:
+ * then nothing of it is left, no mount either, and with another all may be well. */
 int cay_sandbox_spawn(const struct cay_plan *plan,
                       int (*record)(void *arg, pid_t pid, struct cay_error *err), void *arg,
-                      struct cay_error *err);
+                      bool *killed_out, struct cay_error *err);

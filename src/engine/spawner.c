@@ -29,6 +29,7 @@ struct making {
     const struct cay_job *job;
     int dir; /* of its files */
     struct cay_job_reply *reply;
+    bool killed; /* see cay_sandbox_spawn */
 };
 
 /* ---- one job: create or start ---- */
@@ -167,7 +168,7 @@ static int bring_up(struct making *m, struct cay_berth *berth, struct cay_error 
         return r;
     cay_engine_crash("create-box-made", rq->id);
     struct cay_plan plan = {m->engine, &order, berth, listener};
-    r = cay_sandbox_spawn(&plan, record_pid, m, err);
+    r = cay_sandbox_spawn(&plan, record_pid, m, &m->killed, err);
     if (r == 0 && has_files(m->job))
         (void)cay_tree_limit(m->engine, rq->id, rq->disk_bytes, &ignored); /* a bit more */
     if (r == 0)
@@ -225,10 +226,11 @@ static void take_back_start(struct cay_engine *engine, const char *id)
     }
 }
 
-static int run_up(struct cay_engine *engine, const struct cay_job *job, struct cay_berth *berth,
-                  struct cay_job_reply *reply, struct cay_error *err)
+/* Up, or as it was before. True: its first process was killed, and nothing is left of it. */
+static bool try_up(struct cay_engine *engine, const struct cay_job *job, struct cay_berth *berth,
+                   struct cay_job_reply *reply, int *r_out, struct cay_error *err)
 {
-    CAY_CLEANUP(close_files) struct making m = {engine, job, -1, reply};
+    CAY_CLEANUP(close_files) struct making m = {engine, job, -1, reply, false};
     struct cay_error ignored; /* the caller has the error that matters */
     int r = open_files(&m, err);
     if (r == 0)
@@ -237,6 +239,20 @@ static int run_up(struct cay_engine *engine, const struct cay_job *job, struct c
         reply->left = remove_box(engine, job->request.id, "", false, &ignored) < 0;
     else if (r < 0)
         take_back_start(engine, job->request.id);
+    *r_out = r;
+    return m.killed && !reply->left;
+}
+
+/* For one that was killed before it was anybody's another comes up, in the same berth, which only
+ * our own code has been in. Once: whatever kills that too would go on. */
+static int run_up(struct cay_engine *engine, const struct cay_job *job, struct cay_berth *berth,
+                  struct cay_job_reply *reply, struct cay_error *err)
+{
+    int r;
+    if (try_up(engine, job, berth, reply, &r, err)) {
+        *reply = (struct cay_job_reply){0};
+        (void)try_up(engine, job, berth, reply, &r, err);
+    }
     return r;
 }
 

@@ -5,9 +5,11 @@ import resource
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 
 import pytest
 
+from fault.test_store import failing, needs_strace
 from harness import numbered, proc
 from harness.numbered import lines
 from harness.wait import stretch, until
@@ -277,17 +279,88 @@ def test_berths_that_cannot_be_made_are_asked_for_again(fresh):
     assert server.pid("engine") == engine and children(engine, "cay-berths") == [filler]
 
 
+def waiting(server):
+    """First processes that wait for their sandbox; none where each is made when it is needed, in its cgroup."""
+    if len(proc.cgroup_mounts()) == 1:
+        return []
+    return until(lambda: children(server.pid("engine"), "cay-hull"), "some wait")
+
+
 def test_hulls_die(fresh):
     """First processes that wait for their sandbox may be killed, by the host that runs out of memory for one."""
     server = fresh().start()
     client = server.client()
-    engine = server.pid("engine")
-    ahead = len(proc.cgroup_mounts()) > 1  # else each is made when it is needed, in its cgroup
-    hulls = until(lambda: children(engine, "cay-hull"), "some wait") if ahead else []
+    engine, hulls = server.pid("engine"), waiting(server)
     for pid in hulls:
         os.kill(pid, signal.SIGKILL)
-    # one that dies with its order in hand is a sandbox that died as it came up, and told as that
     until(lambda: not set(hulls) & set(children(engine, "cay-hull")), "they are gone")
     for i in range(len(hulls) + 2):
         assert client.sh(client.create(f"b{i}")["id"], "echo hi") == "hi\n"
+    assert server.pid("engine") == engine
+
+
+@contextmanager
+def no_more_hulls(server):
+    """Those that wait, and nobody makes another ahead."""
+    filler, = children(server.pid("engine"), "cay-berths")
+    hulls = waiting(server)
+    os.kill(filler, signal.SIGSTOP)
+    try:
+        yield children(server.pid("engine"), "cay-hull") if hulls else []
+    finally:
+        os.kill(filler, signal.SIGCONT)
+
+
+def killed(log):
+    """How many strace saw killed."""
+    with open(log, encoding="ascii", errors="replace") as f:
+        return f.read().count("+++ killed by SIGKILL")
+
+
+# Its order is in its hands; it is in its cgroups and on record; it is about to become cay-init.
+MOMENTS = ("sethostname", "unshare", "execveat")
+
+
+@needs_strace
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_another_comes_up_for_one_that_was_killed(fresh, tmp_path, moment):
+    """With its order in hand as well: whoever asked for a sandbox, or to start one, does not hear of it."""
+    server = fresh().start()
+    client = server.client()
+    log = tmp_path / "killed"
+    if not waiting(server):
+        pytest.skip("none is made ahead here")
+    for name in ("source", "stopped", "volume"):
+        client.create(name)
+        client.sh(name, f"echo {name} > f")
+    volume = client.delete("/sandbox/volume", preserveVolume="true").json()["volumeId"]
+    assert client.post("/sandbox/stopped/stop").status == 200
+    asks = {
+        "": lambda: client.create("made"),
+        "source\n": lambda: client.fork("source", "forked"),
+        "volume\n": lambda: client.create("housed", volume=volume),
+        "stopped\n": lambda: client.post("/sandbox/stopped/start").json(),
+    }
+    for files, ask in asks.items():
+        with no_more_hulls(server) as hulls, failing(hulls, moment, "signal=SIGKILL", log):
+            made = ask()
+        assert killed(log) == 1, files
+        assert client.sh(made["id"], "cat f || :") == files
+    assert len(server.inits()) == len(client.names(status="RUNNING")) == 1 + len(asks)
+
+
+@needs_strace
+def test_another_comes_up_once(fresh, tmp_path):
+    """When that is killed too, whoever asked is told, and nothing is left."""
+    server = fresh().start()
+    client = server.client()
+    engine, log = server.pid("engine"), tmp_path / "killed"
+    with no_more_hulls(server) as hulls, \
+            failing(hulls + children(engine, "cay-spawn"), "execveat", "signal=SIGKILL", log):
+        answer = client.post("/sandbox", {"name": "unlucky"})
+    assert answer.status == 502 and "died in its set-up" in str(answer.error), answer
+    assert killed(log) == 2
+    until(lambda: server.traces() == {} and server.inits() == [], "nothing is left")
+    assert client.names(include_terminated="true") == []
+    assert client.sh(client.create("unlucky")["id"], "echo hi") == "hi\n"
     assert server.pid("engine") == engine

@@ -17,12 +17,14 @@ needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is 
 
 
 @contextmanager
-def failing(pid, calls, fault):
-    """Each of these system calls of the process fails, while inside."""
-    tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", "/dev/null", "-p", str(pid), "-e", f"trace={calls}",
-                               "-e", f"inject={calls}:{fault}"], stderr=subprocess.PIPE)
+def failing(pids, calls, fault, log="/dev/null"):
+    """Each of these system calls of the process, or of several and all that they make, fails, while inside."""
+    pids = pids if isinstance(pids, list) else [pids]
+    tracer = subprocess.Popen(["strace", "-f", "-qq", "-o", log, *(f"--attach={pid}" for pid in pids),
+                               "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}"], stderr=subprocess.PIPE)
     try:
-        until(lambda: "TracerPid:\t0" not in Path(f"/proc/{pid}/status").read_text(), "strace is attached")
+        for pid in pids:
+            until(lambda: "TracerPid:\t0" not in Path(f"/proc/{pid}/status").read_text(), "strace is attached")
         yield
     finally:
         tracer.send_signal(signal.SIGTERM)
