@@ -66,12 +66,6 @@ int cay_implied_write(int images_fd, const char *diff_id, const struct cay_buf *
                      : 0;
 }
 
-void cay_implied_remove(int images_fd, const char *diff_id)
-{
-    char path[96];
-    (void)unlinkat(images_fd, name_of(diff_id, path), 0); /* few have one */
-}
-
 /* ---- in an image ---- */
 
 enum found { NOT_HERE, IMPLIED, NAMED };

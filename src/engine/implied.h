@@ -19,6 +19,5 @@ void cay_implied_mark(int dir, bool implied);
 void cay_implied_note(int tree, const char *path, struct cay_buf *list);
 int cay_implied_write(int images_fd, const char *diff_id, const struct cay_buf *list,
                       struct cay_error *err);
-void cay_implied_remove(int images_fd, const char *diff_id);
 /* Into the fitting layer. */
 int cay_implied_fit(int images_fd, const struct cay_image *image, int fit, struct cay_error *err);

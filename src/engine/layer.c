@@ -239,7 +239,8 @@ static int finish(struct temp *t, const struct cay_engine_layer *layer, const st
 }
 
 /* One that was removed while we waited for it is nobody's lock any more. */
-static int lock_layer(int images_fd, const char *diff_id, int *fd_out, struct cay_error *err)
+static int lock_layer(int images_fd, const char *diff_id, int how, int *fd_out,
+                      struct cay_error *err)
 {
     char path[96];
     struct stat st;
@@ -247,13 +248,20 @@ static int lock_layer(int images_fd, const char *diff_id, int *fd_out, struct ca
     for (;;) {
         CAY_AUTO_FD int fd =
             openat(images_fd, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (fd < 0 || flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
+        if (fd < 0 || flock(fd, how) < 0 || fstat(fd, &st) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot lock a layer");
         if (st.st_nlink > 0) {
             *fd_out = cay_take_fd(&fd);
             return 0;
         }
     }
+}
+
+static void remove_lock(int images_fd, const char *diff_id)
+{
+    char path[96];
+    snprintf(path, sizeof path, "tmp/" LOCK_PREFIX "%s", diff_id);
+    (void)unlinkat(images_fd, path, 0); /* we have it: the next one makes its own */
 }
 
 static int unpack_locked(const struct cay_engine *e, const struct cay_berth *berth,
@@ -285,9 +293,8 @@ int cay_layer_unpack(const struct cay_engine *e, const struct cay_berth *berth,
                      const struct cay_engine_layer *layer, int fd, int progress_fd,
                      struct cay_engine_unpacked *out, struct cay_error *err)
 {
-    char path[96];
     CAY_AUTO_FD int lock = -1;
-    int r = lock_layer(e->images_fd, layer->diff_id, &lock, err);
+    int r = lock_layer(e->images_fd, layer->diff_id, LOCK_EX, &lock, err);
     if (r < 0)
         return r;
     if (cay_shelf_has_layer(e->images_fd, layer->diff_id)) {
@@ -297,8 +304,7 @@ int cay_layer_unpack(const struct cay_engine *e, const struct cay_berth *berth,
     } else {
         r = unpack_locked(e, berth, layer, fd, progress_fd, out, err);
     }
-    snprintf(path, sizeof path, "tmp/" LOCK_PREFIX "%s", layer->diff_id);
-    (void)unlinkat(e->images_fd, path, 0); /* we have it: the next one makes its own */
+    remove_lock(e->images_fd, layer->diff_id);
     return r;
 }
 
@@ -308,6 +314,28 @@ static bool is_named(const char *name, const char *prefix, size_t digits)
     size_t len = strlen(prefix);
     return strncmp(name, prefix, len) == 0 && strlen(name) == len + digits &&
            strspn(name + len, "0123456789abcdef") == digits;
+}
+
+/* What tells of layers that are not there: they were thrown away, or whoever brought one died
+ * before it had its name. Who is bringing one has the lock. */
+static void sweep_meta(int images_fd)
+{
+    int fd = openat(images_fd, "meta", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        char id[65];
+        struct cay_error ignored; /* somebody brings it */
+        CAY_AUTO_FD int lock = -1;
+        cay_str_copy(id, sizeof id, entry->d_name);
+        if (!cay_shelf_is_digest(id) || cay_shelf_has_layer(images_fd, id) ||
+            lock_layer(images_fd, id, LOCK_EX | LOCK_NB, &lock, &ignored) < 0)
+            continue;
+        if (!cay_shelf_has_layer(images_fd, id))
+            (void)unlinkat(fd, entry->d_name, 0); /* the next time, then */
+        remove_lock(images_fd, id);
+    }
+    if (dir)
+        closedir(dir);
 }
 
 void cay_layer_sweep(int images_fd)
@@ -331,4 +359,5 @@ void cay_layer_sweep(int images_fd)
     }
     if (dir)
         closedir(dir);
+    sweep_meta(images_fd);
 }

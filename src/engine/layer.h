@@ -10,5 +10,6 @@
 int cay_layer_unpack(const struct cay_engine *e, const struct cay_berth *berth,
                      const struct cay_engine_layer *layer, int fd, int progress_fd,
                      struct cay_engine_unpacked *out, struct cay_error *err);
-/* Removes what was being unpacked by processes that are dead. */
+/* Removes what was being unpacked by processes that are dead, and what is known of layers that are
+ * gone. */
 void cay_layer_sweep(int images_fd);

@@ -6,7 +6,6 @@
 #include "base/id.h"
 #include "base/path.h"
 #include "engine/dispatcher.h"
-#include "engine/implied.h"
 #include "engine/layer.h"
 #include "engine/shelf.h"
 #include <dirent.h>
@@ -185,12 +184,16 @@ static void sweep_halves(int images_fd, const char *path)
 
 void cay_shelf_sweep(const struct cay_engine *e)
 {
+    char uses[64];
     struct cay_error ignored; /* nothing is pruned without the lock either */
     CAY_AUTO_FD int lock = -1;
+    snprintf(uses, sizeof uses, "uses/%s", e->instance);
     cay_layer_sweep(e->images_fd);
     cay_build_sweep(e->images_fd);
     sweep_halves(e->images_fd, "refs");
     sweep_halves(e->images_fd, "fits");
+    sweep_halves(e->images_fd, "meta");
+    sweep_halves(e->images_fd, uses);
     if (cay_shelf_lock(e->images_fd, false, &lock, &ignored) == 0)
         renew_uses(e, false);
 }
@@ -217,10 +220,6 @@ static void move_away(const struct cay_engine *e, const char *from, const struct
             continue; /* not there any more is as well */
         out->layers++;
         out->bytes += meta.bytes;
-        char path[96];
-        snprintf(path, sizeof path, "meta/%.64s", name);
-        (void)unlinkat(e->images_fd, path, 0);
-        cay_implied_remove(e->images_fd, name);
     }
     if (dir)
         closedir(dir);
@@ -246,7 +245,6 @@ int cay_shelf_prune(const struct cay_engine *e, struct cay_engine_pruned *out,
     CAY_AUTO_FD int lock = -1;
     CAY_AUTO_FD int away = -1;
     *out = (struct cay_engine_pruned){0};
-    cay_layer_sweep(e->images_fd);
     cay_id_hex(suffix, 16);
     snprintf(path, sizeof path, "tmp/layer-%s", suffix); /* swept, if we die */
     int r = cay_path_open_dir(e->images_fd, path, 0700, &away, err);
@@ -263,5 +261,6 @@ int cay_shelf_prune(const struct cay_engine *e, struct cay_engine_pruned *out,
     }
     cay_close_fd(&lock);
     cay_trash_remove(e->images_fd, path);
+    cay_layer_sweep(e->images_fd);
     return r;
 }
