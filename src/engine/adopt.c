@@ -27,7 +27,7 @@ static int take_over(struct cay_dispatcher *d, struct cay_box *box, struct cay_e
     uint64_t start = fd < 0 ? 0 : cay_process_start(r->pid);
     if (start == 0 && host_lacks(errno))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot look at process %d", r->pid);
-    if (start != r->start_ticks)
+    if (start == 0 || start != r->start_ticks) /* none is in the record of one that was dead then */
         return 0;
     box->source.fd = cay_take_fd(&fd);
     cay_dispatcher_watch(d, &box->source, EPOLLIN);

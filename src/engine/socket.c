@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,10 +143,29 @@ int cay_sockets_make(pid_t pid, uint32_t kind, struct cay_sockets *out, struct c
     return made ? 0 : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket inside");
 }
 
+/* An adopted one is not our child: it may be gone, and its number another's. Not as long as its
+ * pidfd says nothing, which is asked when we have been there. */
+int cay_socket_make(const struct cay_box *box, uint32_t kind, struct cay_sockets *out,
+                    struct cay_error *err)
+{
+    struct pollfd end = {.fd = box->source.fd, .events = POLLIN};
+    struct cay_sockets made = {0};
+    int r = cay_sockets_make(box->record.pid, kind, &made, err);
+    if (r == 0 && poll(&end, 1, 0) != 0)
+        r = cay_fail_as(err, CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING", "sandbox is not running");
+    if (r < 0) {
+        cay_sockets_close(&made);
+        return r;
+    }
+    memcpy(out->fds + out->count, made.fds, (size_t)made.count * sizeof *made.fds);
+    out->count += made.count;
+    return 0;
+}
+
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     struct cay_error err;
     CAY_CLEANUP(cay_sockets_close) struct cay_sockets s = {0};
-    int r = cay_sockets_make(box->record.pid, p->request.socket, &s, &err);
-    cay_dispatcher_answer_fds(d, p, r < 0 ? &err : NULL, NULL, 0, s.fds, r < 0 ? 0 : s.count);
+    int r = cay_socket_make(box, p->request.socket, &s, &err);
+    cay_dispatcher_answer_fds(d, p, r < 0 ? &err : NULL, NULL, 0, s.fds, s.count);
 }

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Record and reality drift apart: an engine that hangs, answers that are lost, sandboxes that go behind our back, a
 disk without room for the database, and a database of another version."""
+import ctypes
 import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import time
+import uuid
+from pathlib import Path
 
 import pytest
 
 from fault.test_store import failing, needs_strace
+from harness import proc
+from harness.engine import Engine, Refused
 from harness.server import NotReady
 from harness.wait import until
 
@@ -66,6 +72,97 @@ def test_removed_behind_our_back(fresh):
     answer = client.post("/sandbox/victim/exec", {"command": "true"})
     assert answer.status == 409, answer
     assert client.delete("/sandbox/victim").status == 200 and client.sandbox("other")["status"] == "RUNNING"
+
+
+def change(server, ident, **fields):
+    """Other words in what the engine wrote of a sandbox, which is as long as before."""
+    record = Path(server.data, "engine", "records", ident)
+    lines = dict(line.split("=", 1) for line in record.read_text(encoding="ascii").splitlines() if line)
+    size, lines = record.stat().st_size, lines | {key: str(value) for key, value in fields.items()}
+    record.write_text("".join(f"{key}={value}\n" for key, value in lines.items()).ljust(size, "\n"), encoding="ascii")
+    assert record.stat().st_size == size
+
+
+def test_a_number_that_is_anothers_now(fresh):
+    """Who has the pid of one that died was started at another time or boot: it is not adopted, and nobody kills it."""
+    server = fresh().start()
+    client = server.client()
+    with subprocess.Popen(["sleep", "infinity"]) as other, subprocess.Popen(["true"]) as nobody:
+        try:
+            nobody.wait()
+            ticks = int(proc.text(other.pid, "stat").rpartition(")")[2].split()[19])
+            boot = str(uuid.uuid4())
+            cases = {
+                "started-later": {"pid": other.pid},
+                "another-boot": {"pid": other.pid, "start_ticks": ticks, "boot_id": boot},
+                "no-start": {"pid": other.pid, "start_ticks": 0},
+                "no-start-nobody": {"pid": nobody.pid, "start_ticks": 0},
+                "was-paused": {"pid": other.pid, "paused": 1},
+                "was-stopping": {"pid": other.pid, "intent": 1},
+                "was-going": {"pid": other.pid, "intent": 2},
+            }
+            idents = {name: client.create(name, persistent=True)["id"] for name in cases}
+            stays = client.create("stays")["id"]
+            inits = {name: server.init(ident) for name, ident in idents.items()}
+            server.kill("all")
+            for name, fields in cases.items():
+                os.kill(inits[name], signal.SIGKILL)
+                until(lambda: not os.path.exists(f"/proc/{inits[name]}"), "it is gone")
+                change(server, idents[name], **fields)
+            server.recover()
+            client = server.client()
+            until(lambda: set(client.names(status="RUNNING")) <= {"stays", "was-going"}, "the dead are known as such", 65, 0.1)
+            assert server.inits() == [server.init(stays)] and client.sh("stays", "echo hi") == "hi\n"
+            started = [name for name in cases if client.post(f"/sandbox/{name}/start").status == 200]
+            assert "started-later" in started and len(server.inits()) == 1 + len(started)
+            for name in (*cases, "stays"):
+                assert client.delete(f"/sandbox/{name}").status in (200, 404), name
+            assert server.inits() == [] and server.traces() == {}
+            assert other.poll() is None, "nobody has killed it"
+        finally:
+            other.kill()
+
+
+class CloneArgs(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in (
+        "flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack", "stack_size", "tls", "set_tid", "set_tid_size", "cgroup")]
+
+
+def sleeper(pid):
+    """A process of ours that has this number, or None while another has it."""
+    number = ctypes.c_int(pid)
+    args = CloneArgs(exit_signal=signal.SIGCHLD, set_tid=ctypes.addressof(number), set_tid_size=1)
+    got = ctypes.CDLL(None, use_errno=True).syscall(435, ctypes.byref(args), ctypes.sizeof(args))  # clone3
+    if got == 0:
+        os.execv("/bin/sleep", ["sleep", "infinity"])
+    return got if got > 0 else None
+
+
+def test_nobody_enters_the_network_of_another(fresh):
+    """An adopted one dies, and its number is given away, before the engine has heard of it: what was asked is refused."""
+    server = fresh().start()
+    ident = server.client().create("box")["id"]
+    server.kill("engine")
+    server.recover()
+    pid, asked, stopped = server.init(ident), Engine(server), server.pid("engine")
+    tcp4 = 1
+    assert asked.ask("socket", ident, socket=tcp4) == (b"", b"")
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        asked.send("socket", ident, socket=tcp4)
+        os.kill(pid, signal.SIGKILL)
+        other = until(lambda: sleeper(pid), "its number is free")
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    try:
+        with pytest.raises(Refused) as refusal:
+            asked.answer()
+        assert refusal.value.name == "SANDBOX_NOT_RUNNING", refusal.value
+        assert other == pid and proc.alive(other)
+    finally:
+        os.kill(other, signal.SIGKILL)
+        os.waitpid(other, 0)
+        asked.close()
 
 
 def test_those_of_others_are_not_touched(fresh):
