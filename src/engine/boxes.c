@@ -325,10 +325,12 @@ void cay_boxes_wish(struct cay_dispatcher *d, enum cay_engine_op op, const char 
 
 /* ---- a job is done ---- */
 
-/* One that lives may have the number of another, that died before: hulls that nobody wanted. */
-static bool died_early(struct cay_dispatcher *d, pid_t pid, int *status_out)
+/* One that lives may have the number of another, that died before: hulls that nobody wanted. No
+ * child of ours any more, and not kept either: more died than there is room for. */
+static bool died_early(struct cay_dispatcher *d, pid_t pid, bool *known_out, int *status_out)
 {
     pid_t ended = waitpid(pid, status_out, WNOHANG);
+    *known_out = true;
     if (ended >= 0)
         return ended == pid;
     for (size_t i = 0; i < CAY_COUNT(d->early); i++)
@@ -337,7 +339,8 @@ static bool died_early(struct cay_dispatcher *d, pid_t pid, int *status_out)
             d->early[i].pid = 0;
             return true;
         }
-    return false;
+    *known_out = false;
+    return true;
 }
 
 /* Pids are used again: what nobody is waiting for must not be found later. */
@@ -351,7 +354,8 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
                     const struct cay_job_reply *reply)
 {
     struct cay_pending *p = box->current;
-    int status;
+    bool known;
+    int status = 0;
     struct cay_engine_entry *e = &box->record.entry;
 
     box->current = NULL;
@@ -367,11 +371,11 @@ static void came_up(struct cay_dispatcher *d, struct cay_box *box,
     e->exit_code = e->signal = -1;
     e->reason[0] = 0;
     box->copied = reply->copied;
-    bool early = died_early(d, reply->pid, &status);
+    bool early = died_early(d, reply->pid, &known, &status);
     forget_early(d);
     if (early) {
         box->current = p; /* its answer comes when the rest is cleared away */
-        cay_boxes_died(d, box, true, status);
+        cay_boxes_died(d, box, known, status);
         return;
     }
     cay_engine_crash("create-engine-answers", e->id);
