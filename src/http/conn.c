@@ -15,7 +15,7 @@
 void cay_conn_open(struct cay_http_server *s, int fd, const char *peer, bool is_local)
 {
     struct cay_conn *c = calloc(1, sizeof *c);
-    struct epoll_event ev = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
+    struct epoll_event ev = {.events = EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET};
     int yes = 1;
     if (!c)
         abort();

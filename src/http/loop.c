@@ -109,8 +109,9 @@ static void on_event(struct cay_http_server *s, struct cay_conn *c, uint32_t eve
             cay_pump(s, c); /* in front of a verdict it was a 100 that had found no room */
         return;
     }
-    if (events & EPOLLRDHUP || c->phase == CAY_PHASE_GREET)
-        c->unread = true; /* no other event tells of the end, or of what the handshake needs */
+    if (events & (EPOLLRDHUP | EPOLLPRI) || c->phase == CAY_PHASE_GREET)
+        c->unread = true; /* no other event tells of the end, of what is behind an urgent byte, at
+                             which a read ends, or of what the handshake needs */
     if (c->phase == CAY_PHASE_WRITE || c->phase == CAY_PHASE_RECEIVE)
         c->unread |= events & EPOLLIN;
     cay_conn_resume(s, c);

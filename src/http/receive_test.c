@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "http/toy_test.h"
+#include "http/tunnel_test.h"
 #include "tests/test.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -228,14 +228,46 @@ TEST(http_receive_is_held_up_by_its_sink)
     end();
 }
 
-/* The loop stands still between two rounds, at what its workers have given back. */
-static void hold_the_loop(void)
+/* So many bytes of the body, numbered; the last is urgent. */
+static void send_urgent(size_t len, size_t at)
 {
-    struct pollfd seen = {.fd = toy.server->event_fd, .events = POLLIN};
-    (void)pthread_mutex_lock(&toy.server->back_lock);
-    (void)eventfd_write(toy.server->event_fd, 1);
-    while (poll(&seen, 1, 0) > 0)
-        sched_yield();
+    static char block[16 * 1024];
+    number(block, len, at);
+    CHECK_EQ("urgent", send(client.fd, block, len, MSG_OOB), len);
+}
+
+/* An urgent byte is one of the body, also where that is moved without being looked at. */
+TEST(http_receive_keeps_urgent_bytes_in_their_place)
+{
+    enum { PART = 8 * 1024, PARTS = 16 };
+    static char got[4 * PART];
+    static const char *const framings[] = {"Content-Length: 131072\r\n\r\n",
+                                           CHUNKED "\r\n20000\r\n"};
+    if (tunnel_identity())
+        return; /* it is not the client who sends the bytes */
+    begin();
+    for (size_t i = 0; i < COUNT(framings); i++) {
+        toy_send(&client, "PUT /take HTTP/1.1\r\n" HOST);
+        toy_send(&client, framings[i]);
+        CHECK("taken", toy_until(toy_taken, (int)i + 1));
+        for (size_t at = 0; at < PARTS * PART; at += sizeof got) {
+            toy_halt(&toy); /* two come at once, the others as they come */
+            send_urgent(PART, at);
+            send_urgent(PART, at + PART);
+            toy_go_on(&toy);
+            CHECK_EQ("comes", read_some(toy.sink_fd, got, 2 * PART), 2 * PART);
+            send_urgent(PART, at + 2 * PART);
+            send_urgent(PART, at + 3 * PART);
+            CHECK_EQ("comes", read_some(toy.sink_fd, got + 2 * PART, 2 * PART), 2 * PART);
+            CHECK("in order", is_numbered(got, sizeof got, at));
+        }
+        toy_send(&client, i == 0 ? "" : "\r\n0\r\n\r\n");
+        expect_sink("nothing more", "", true);
+        say("ok");
+        toy_read(&client, &answer);
+        CHECK_STR(framings[i], answer.body, "whole 131072 ok");
+    }
+    end();
 }
 
 /* Room in the sink and the body's end, in one round of the loop, are not yet a verdict. */
@@ -250,10 +282,10 @@ TEST(http_receive_waits_for_the_verdict)
     CHECK_EQ("more than the sink holds", send(client.fd, block, MOST, MSG_NOSIGNAL), MOST);
     while (ioctl(toy.sink_fd, FIONREAD, &held) == 0 && held < SINK)
         sched_yield();
-    hold_the_loop();
+    toy_halt(&toy);
     toy_send(&client, "\r\n0\r\n\r\n");
     CHECK_EQ("room", read(toy.sink_fd, block, SINK), SINK);
-    (void)pthread_mutex_unlock(&toy.server->back_lock);
+    toy_go_on(&toy);
     CHECK_EQ("all comes", read_some(toy.sink_fd, block, MOST), MOST - SINK);
     struct pollfd early = {.fd = client.fd, .events = POLLIN};
     CHECK_EQ("no answer before the word", poll(&early, 1, 50), 0);

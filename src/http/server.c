@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
 struct cay_metric cay_http_accepted = {.name = "cay_http_connections_total",
                                        .help = "Connections accepted."};
@@ -64,10 +65,12 @@ static int add(struct cay_http_server *s, int *fd, uint32_t events, struct cay_e
     return 0;
 }
 
+/* What is urgent is a byte like the others, from the first one on: its place is in the request. */
 static int listen_on(struct cay_http_server *s, int *fd, struct cay_error *err)
 {
-    int flags = fcntl(*fd, F_GETFL);
-    if (flags < 0 || fcntl(*fd, F_SETFL, flags | O_NONBLOCK) < 0)
+    int flags = fcntl(*fd, F_GETFL), on = 1;
+    if (flags < 0 || fcntl(*fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+        setsockopt(*fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof on) < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot use the listening socket");
     return add(s, fd, 0, err);
 }

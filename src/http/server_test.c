@@ -13,6 +13,7 @@ static struct toy_client client, other, waits;
 static struct toy_answer answer;
 
 #define HOST "Host: localhost\r\n"
+#define CHUNKED "Transfer-Encoding: chunked\r\n"
 #define HELLO "GET /hello HTTP/1.1\r\n" HOST "\r\n"
 
 static const struct {
@@ -132,6 +133,48 @@ TEST(http_server_expect_continue)
     toy_send(&client, "ok");
     toy_read(&client, &answer);
     CHECK_STR("then the answer", answer.body, "ok");
+    toy_close(&client);
+    toy_stop(&toy);
+}
+
+/* The last byte of `before` is urgent. */
+static const struct {
+    const char *name, *before, *behind, *answer;
+} urgent[] = {
+    {"in the head", "GET /he", "llo HTTP/1.1\r\n" HOST "\r\n", "hello"},
+    {"at the head's end", "GET /hello HTTP/1.1\r\n" HOST "\r", "\n", "hello"},
+    {"in the body", "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nab", "cde", "abcde"},
+    {"in a chunk", "POST /echo HTTP/1.1\r\n" HOST CHUNKED "\r\n5\r\nab", "cde\r\n0\r\n\r\n",
+     "abcde"},
+    {"in a chunk's size", "POST /echo HTTP/1.1\r\n" HOST CHUNKED "\r\n0", "5\r\nabcde\r\n0\r\n\r\n",
+     "abcde"},
+};
+
+/* The kernel ends a read in front of an urgent byte, and would keep it apart from the others. */
+TEST(http_server_takes_urgent_bytes_as_others)
+{
+    if (tunnel_identity())
+        return; /* it is not the client who sends the bytes */
+    toy_init(&toy, 1);
+    toy_start(&toy);
+    toy_connect(&toy, &client);
+    for (size_t i = 0; i < COUNT(urgent); i++) {
+        for (int together = 0; together < 2; together++) {
+            if (together)
+                toy_halt(&toy);
+            size_t len = strlen(urgent[i].before);
+            CHECK_EQ("urgent", send(client.fd, urgent[i].before, len, MSG_OOB), len);
+            if (!together) {
+                toy_halt(&toy); /* it has read that */
+                toy_go_on(&toy);
+            }
+            toy_send(&client, urgent[i].behind);
+            if (together)
+                toy_go_on(&toy);
+            toy_read(&client, &answer);
+            CHECK_STR(urgent[i].name, answer.body, urgent[i].answer);
+        }
+    }
     toy_close(&client);
     toy_stop(&toy);
 }

@@ -5,8 +5,11 @@
 #include "tests/test.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #define WAIT_MS 5000
@@ -95,12 +98,17 @@ static int big(struct cay_req *req, struct cay_resp *resp, struct cay_error *err
     return 0;
 }
 
-static int hold(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+static void wait_for_release(void)
 {
     atomic_fetch_add(&held, 1);
     while (sem_wait(&release_hold) < 0)
         ;
     atomic_fetch_sub(&held, 1);
+}
+
+static int hold(struct cay_req *req, struct cay_resp *resp, struct cay_error *err)
+{
+    wait_for_release();
     return hello(req, resp, err);
 }
 
@@ -151,12 +159,8 @@ static void work_tick(struct cay_stream *s)
 {
     struct tick_stream *t = (struct tick_stream *)s;
     t->off_loop = !pthread_equal(t->loop, pthread_self());
-    if (t->until == 0) { /* one that lasts */
-        atomic_fetch_add(&held, 1);
-        while (sem_wait(&release_hold) < 0)
-            ;
-        atomic_fetch_sub(&held, 1);
-    }
+    if (t->until == 0) /* one that lasts */
+        wait_for_release();
     t->ticks++;
 }
 
@@ -244,6 +248,8 @@ static int give(struct cay_req *req, struct cay_resp *resp, struct cay_error *er
 static enum cay_socket_next hear(void *ctx, const char *text, size_t len, struct cay_buf *out)
 {
     (void)ctx;
+    if (len == 4 && memcmp(text, "hold", 4) == 0)
+        wait_for_release();
     cay_ws_frame(out, CAY_WS_TEXT, text, len, NULL);
     return len == 3 && memcmp(text, "eof", 3) == 0 ? CAY_SOCKET_END_INPUT : CAY_SOCKET_ON;
 }
@@ -412,6 +418,20 @@ void toy_release(int requests)
 {
     while (requests-- > 0)
         (void)sem_post(&release_hold);
+}
+
+void toy_halt(struct toy *t)
+{
+    struct pollfd seen = {.fd = t->server->event_fd, .events = POLLIN};
+    (void)pthread_mutex_lock(&t->server->back_lock);
+    (void)eventfd_write(t->server->event_fd, 1);
+    while (poll(&seen, 1, 0) > 0)
+        sched_yield();
+}
+
+void toy_go_on(struct toy *t)
+{
+    (void)pthread_mutex_unlock(&t->server->back_lock);
 }
 
 int toy_taken(void)

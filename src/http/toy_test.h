@@ -16,6 +16,7 @@ struct toy {
 
 /* /big answers 32 MiB; /claim is /hold with a claim, and fails behind it with ?fail.
  * /tick?N ticks N times, with a worker's help each time; /tick?0 lasts in there like /hold.
+ * Of /talk's messages "hold" waits like /hold, and "eof" ends the input.
  * Times are the server's to change before toy_start. /hold waits until toy_release. */
 void toy_init(struct toy *t, int workers);
 void toy_init_tls(struct toy *t, int workers, int tls_fd, int news_fd);
@@ -23,6 +24,10 @@ void toy_start(struct toy *t);
 void toy_stop(struct toy *t);
 void toy_append(struct toy *t, const char *text);
 void toy_release(int requests);
+/* The loop stands still between two rounds, at what its workers have given back, and has seen all
+ * that came before; what comes until it goes on, it sees in one round and in that order. */
+void toy_halt(struct toy *t);
+void toy_go_on(struct toy *t);
 int toy_taken(void);                         /* requests of /take and /give since toy_init */
 int toy_held(void);                          /* requests that wait in /hold */
 int toy_streams(void);                       /* streams that are open */
