@@ -7,11 +7,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
 static struct toy toy;
-static struct toy_client client;
+static struct toy_client client, other;
 static struct toy_answer answer;
 
 #define HOST "Host: localhost\r\n"
@@ -333,6 +334,85 @@ TEST(http_receive_of_much_ends_with_its_sink_or_its_client)
         }
         end();
     }
+}
+
+/* Places in a chunked body at which a client may fall silent; `body` is what the sink has then. */
+static const struct {
+    const char *name, *before, *body, *behind;
+} pauses[] = {
+    {"in front of all", "", "", "5\r\nbytes\r\n0\r\n\r\n"},
+    {"in a size", "0", "", "5\r\nbytes\r\n0\r\n\r\n"},
+    {"in an extension", "5;x", "", "=y\r\nbytes\r\n0\r\n\r\n"},
+    {"in a size's end", "5\r", "", "\nbytes\r\n0\r\n\r\n"},
+    {"in front of the data", "5\r\n", "", "bytes\r\n0\r\n\r\n"},
+    {"in the data", "5\r\nby", "by", "tes\r\n0\r\n\r\n"},
+    {"behind the data", "5\r\nbytes", "bytes", "\r\n0\r\n\r\n"},
+    {"in its end", "5\r\nbytes\r", "bytes", "\n0\r\n\r\n"},
+    {"between two", "3\r\nbyt\r\n", "byt", "2\r\nes\r\n0\r\n\r\n"},
+    {"in the last size", "5\r\nbytes\r\n0", "bytes", "\r\n\r\n"},
+    {"in a trailer", "5\r\nbytes\r\n0\r\nT:", "bytes", " t\r\n\r\n"},
+    {"in the last end", "5\r\nbytes\r\n0\r\n\r", "bytes", "\n"},
+};
+
+/* In one go: the silence begins behind all of it. */
+static void send_until_pause(const char *before)
+{
+    char request[256];
+    (void)snprintf(request, sizeof request, "PUT /take HTTP/1.1\r\n" HOST CHUNKED "\r\n%s", before);
+    toy_send(&client, request);
+}
+
+/* Waits for as long as a head may take, and until the loop has seen to all that came before. */
+static void outlast_a_head(void)
+{
+    toy_connect(&toy, &other);
+    toy_send(&other, "GET /hello HT");
+    CHECK("the other is cut", toy_is_closed(&other));
+    toy_close(&other);
+}
+
+/* A pause is no end, however short the times are that others have. */
+TEST(http_receive_goes_on_behind_a_pause)
+{
+    toy_init(&toy, 1);
+    toy.server->times.head_ms = toy.server->times.body_ms = 40;
+    toy_start(&toy);
+    toy_connect(&toy, &client);
+    for (size_t i = 0; i < COUNT(pauses); i++) {
+        const char *name = pauses[i].name;
+        send_until_pause(pauses[i].before);
+        CHECK(name, toy_until(toy_taken, (int)i + 1));
+        outlast_a_head();
+        toy_send(&client, pauses[i].behind);
+        expect_sink(name, "bytes", true);
+        say("fine");
+        toy_read(&client, &answer);
+        CHECK_STR(name, answer.body, "whole 5 fine");
+    }
+    toy_send(&client, HELLO);
+    toy_read(&client, &answer);
+    CHECK_STR("the next one", answer.body, "hello");
+    end();
+}
+
+/* Wherever the client falls silent for good: it is cut, and what came is not taken for all. */
+TEST(http_receive_cuts_a_pause_that_does_not_end)
+{
+    toy_init(&toy, 1);
+    toy.server->times.silence_ms = 50;
+    toy_start(&toy);
+    for (size_t i = 0; i < COUNT(pauses); i++) {
+        const char *name = pauses[i].name;
+        toy_connect(&toy, &client);
+        send_until_pause(pauses[i].before);
+        CHECK(name, toy_is_closed(&client));
+        CHECK_EQ(name, toy_taken(), i + 1);
+        expect_sink(name, pauses[i].body, false);
+        toy_close(&client);
+    }
+    CHECK_EQ("nobody is answered", toy_logged(), 0);
+    toy_connect(&toy, &client);
+    end();
 }
 
 static void expect_cut(const char *what, const char *request, int status)
