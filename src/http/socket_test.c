@@ -164,6 +164,95 @@ TEST(http_socket_ends_with_its_client)
     end();
 }
 
+/* Each from a client that is gone when it is read. Its kernel refuses the pong, so that what is
+ * said next fails. */
+static const struct {
+    const char *name;
+    enum cay_ws_op op;
+    const char *data;
+} last_words[] = {
+    {"a pong", CAY_WS_PING, "p"},          {"a close", CAY_WS_CLOSE, "\x03\xe8"},
+    {"a refusal", CAY_WS_BINARY, "bytes"}, {"a worker's answer", CAY_WS_TEXT, "hello"},
+    {"a fault", CAY_WS_PONG + 1, "?"},
+};
+
+static int sockets(void)
+{
+    return (int)atomic_load(&cay_http_sockets.value);
+}
+
+static int connections(void)
+{
+    return (int)atomic_load(&cay_http_open.value);
+}
+
+static void expect_others_served(const char *name)
+{
+    toy_send(&other, HEAD("/hello") "\r\n");
+    toy_read(&other, &answer);
+    CHECK_STR(name, answer.body, "hello");
+    CHECK(name, toy_until(toy_streams, 0));
+    CHECK(name, toy_until(sockets, 0));
+    CHECK(name, toy_until(connections, 1));
+}
+
+TEST(http_socket_replies_to_nobody)
+{
+    begin();
+    toy_connect(&toy, &other);
+    toy_close(&client);
+    expect_others_served("at first");
+    for (size_t i = 0; i < COUNT(last_words); i++) {
+        const char *data = last_words[i].data;
+        toy_connect(&toy, &client);
+        upgrade(&client, HEAD("/talk?deaf") UPGRADE VERSION KEY "\r\n");
+        toy_halt(&toy);
+        send_frame(CAY_WS_PING, "p", 1);
+        send_frame(last_words[i].op, data, strlen(data));
+        send_frame(CAY_WS_PING, "p", 1);
+        toy_close(&client);
+        toy_go_on(&toy);
+        expect_others_served(last_words[i].name);
+    }
+    toy_close(&other);
+    end();
+}
+
+/* The connection ends with a reset, as of a client that was killed. */
+static void vanish(struct toy_client *c)
+{
+    struct linger now = {.l_onoff = 1};
+    (void)setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    toy_close(c);
+}
+
+/* While a worker has its message, or the stream has something new for it. */
+TEST(http_socket_outlives_no_client)
+{
+    toy_init(&toy, 2);
+    toy_start(&toy);
+    toy_connect(&toy, &other);
+    for (int worker = 0; worker < 2; worker++) {
+        toy_connect(&toy, &client);
+        upgrade(&client, TALK);
+        if (worker) {
+            send_frame(CAY_WS_TEXT, "hold", 4);
+            CHECK("the worker has it", toy_until(toy_held, 1));
+        } else {
+            toy_halt(&toy);
+            toy_append(&toy, "\x82\x03new");
+        }
+        vanish(&client);
+        if (worker)
+            toy_release(1);
+        else
+            toy_go_on(&toy);
+        expect_others_served(worker ? "a worker's answer" : "the stream");
+    }
+    toy_close(&other);
+    toy_stop(&toy);
+}
+
 static const struct {
     const char *name, *bytes;
     size_t len;
