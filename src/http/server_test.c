@@ -14,6 +14,8 @@ static struct toy_answer answer;
 
 #define HOST "Host: localhost\r\n"
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
+#define EXPECTS HOST "Expect: 100-continue\r\n"
+#define TWO "Content-Length: 2\r\n\r\n"
 #define HELLO "GET /hello HTTP/1.1\r\n" HOST "\r\n"
 
 static const struct {
@@ -70,9 +72,8 @@ static const struct {
      "CONFLICT", "X-Before: yes\r\n", false},
     {"a failed handler's stream is closed", "GET /fail-late HTTP/1.1\r\n" HOST "\r\n", 409, NULL,
      NULL, false},
-    {"expectation for no route",
-     "POST /nope HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 9\r\n\r\n", 404,
-     "ROUTE_NOT_FOUND", "Connection: close\r\n", true},
+    {"expectation for no route", "POST /nope HTTP/1.1\r\n" EXPECTS TWO, 404, "ROUTE_NOT_FOUND",
+     "Connection: close\r\n", true},
 };
 
 TEST(http_server_answers)
@@ -121,19 +122,89 @@ TEST(http_server_head_has_no_body)
     toy_stop(&toy);
 }
 
+static const struct {
+    const char *name, *request, *body; /* which is sent when it is asked for */
+    const char *statuses;
+    bool closes;
+} expectations[] = {
+    {"wanted", "POST /echo HTTP/1.1\r\n" EXPECTS TWO, "ok", "100 200", false},
+    {"wanted by a sink", "PUT /take?alone HTTP/1.1\r\n" EXPECTS TWO, "ok", "100 200", false},
+    {"wanted in chunks", "PUT /take?alone HTTP/1.1\r\n" EXPECTS CHUNKED "\r\n",
+     "2\r\nok\r\n0\r\n\r\n", "100 200", false},
+    {"nothing expected", "POST /echo HTTP/1.1\r\n" HOST TWO "ok", "", "200", false},
+    {"nothing expected by a sink", "PUT /take?alone HTTP/1.1\r\n" HOST TWO "ok", "", "200", false},
+    {"no body", "POST /echo HTTP/1.1\r\n" EXPECTS "\r\n", "", "200", false},
+    {"an empty one", "PUT /take?alone HTTP/1.1\r\n" EXPECTS "Content-Length: 0\r\n\r\n", "", "200",
+     false},
+    {"an old client", "PUT /take?alone HTTP/1.0\r\n" EXPECTS TWO "ok", "", "200", true},
+    {"not now", "PUT /take?no HTTP/1.1\r\n" EXPECTS TWO, "ok", "409", true},
+    {"not after all", "PUT /take?late HTTP/1.1\r\n" EXPECTS TWO, "ok", "409", true},
+    {"a stranger", "PUT /take HTTP/1.1\r\nX-Stranger: 1\r\n" EXPECTS TWO, "ok", "401", true},
+    {"no route", "PUT /nope HTTP/1.1\r\n" EXPECTS TWO, "ok", "404", true},
+    {"another method", "PUT /echo HTTP/1.1\r\n" EXPECTS TWO, "ok", "405", true},
+    {"too much", "POST /echo HTTP/1.1\r\n" EXPECTS "Content-Length: 10000000000\r\n\r\n", "ok",
+     "413", true},
+    {"another expectation", "POST /echo HTTP/1.1\r\n" HOST "Expect: 200-ok\r\n" TWO, "ok", "400",
+     true},
+};
+
+/* The body is asked for once, and only where it is wanted; the next request has its own answer. */
 TEST(http_server_expect_continue)
 {
     toy_init(&toy, 1);
     toy_start(&toy);
     toy_connect(&toy, &client);
-    toy_send(&client,
-             "POST /echo HTTP/1.1\r\n" HOST "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
-    toy_read_head(&client, &answer);
-    CHECK_EQ("go on", answer.status, 100);
+    for (size_t i = 0; i < COUNT(expectations); i++) {
+        char statuses[64] = "";
+        size_t len = 0;
+        const char *name = expectations[i].name;
+        toy_send(&client, expectations[i].request);
+        do {
+            toy_read(&client, &answer);
+            len += (size_t)snprintf(statuses + len, sizeof statuses - len, "%s%d", len ? " " : "",
+                                    answer.status);
+            if (answer.status == 100)
+                toy_send(&client, expectations[i].body);
+        } while (answer.status == 100 && len + 8 < sizeof statuses);
+        CHECK_STR(name, statuses, expectations[i].statuses);
+        toy_send(&client, expectations[i].closes ? "" : HELLO);
+        toy_read(&client, &answer);
+        CHECK_STR(name, answer.body, expectations[i].closes ? "" : "hello");
+        if (expectations[i].closes) {
+            toy_close(&client);
+            toy_connect(&toy, &client);
+        }
+    }
+    toy_close(&client);
+    toy_stop(&toy);
+}
+
+/* Nothing is said before the handler has decided. */
+TEST(http_server_asks_for_no_body_before_it_is_wanted)
+{
+    char byte;
+    if (tunnel_identity())
+        return; /* the handshake would wait for the worker, too */
+    toy_init(&toy, 1);
+    toy_start(&toy);
+    toy_connect(&toy, &other);
+    toy_send(&other, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    CHECK("the worker is busy", toy_until(toy_held, 1));
+    toy_connect(&toy, &client);
+    toy_halt(&toy); /* it is accepted, */
+    toy_go_on(&toy);
+    toy_send(&client, "PUT /take?alone HTTP/1.1\r\n" EXPECTS TWO);
+    toy_halt(&toy); /* and its head was read */
+    CHECK_EQ("not yet", recv(client.fd, &byte, 1, MSG_DONTWAIT), -1);
+    toy_go_on(&toy);
+    toy_release(1);
+    toy_read(&client, &answer);
+    CHECK_EQ("now", answer.status, 100);
     toy_send(&client, "ok");
     toy_read(&client, &answer);
-    CHECK_STR("then the answer", answer.body, "ok");
+    CHECK_STR("the answer", answer.body, "whole 2 ");
     toy_close(&client);
+    toy_close(&other);
     toy_stop(&toy);
 }
 
