@@ -2,6 +2,7 @@
 /* /api/v1: files, when the sandbox answers in cay-file's place: whatever it says, callers get an
  * answer or a cut connection, never what it made up. */
 #include "tests/api/api.h"
+#include <signal.h>
 
 #define STAT "GET /api/v1/sandbox/box/files/stat?path=f"
 #define LIST "GET /api/v1/sandbox/box/files/list?path=d"
@@ -88,6 +89,33 @@ TEST(v1_files_need_a_sandbox_that_runs)
     CHECK_EQ("paused", status_of(ask(&api, "POST /api/v1/sandbox/box/pause", NULL, NULL)), 200);
     for (size_t i = 0; i < COUNT(lines); i++)
         CHECK_EQ(lines[i], status_of(ask(&api, lines[i], NULL, NULL)), 409);
+    api_close(&api);
+}
+
+/* Whoever waits to be asked for a body is asked when it is wanted, and not before. */
+TEST(v1_bodies_are_asked_for_when_they_are_wanted)
+{
+    static const char *const lines[] = {
+        "PUT /api/v1/sandbox/none/files?path=f", "PUT /api/v1/sandbox/none/files/archive?path=d",
+        "POST /api/v1/sandbox/none/exec/exec_0123456789abcdef/stdin",
+        "POST /api/v1/sandbox/box/exec/exec_0123456789abcdef/stdin"};
+    static const char expects[] = "Expect: 100-continue\r\nContent-Type: x/y\r\n";
+    struct cay_file_reply good = {REPLY, FILE_INFO};
+    struct api api;
+    (void)signal(SIGPIPE, SIG_IGN); /* as the server has it: the fake reads nothing */
+    api_open(&api, 0);
+    fixture_create(&api.f, "box", false);
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        const char *answer = ask(&api, lines[i], expects, "abc");
+        CHECK_EQ(lines[i], status_of(answer), 404);
+        CHECK(lines[i], !strstr(answer, "100 Continue"));
+    }
+    cay_provider_fake_file_says(api.f.provider, &good, sizeof good);
+    const char *answer = ask(&api, "PUT /api/v1/sandbox/box/files?path=f", expects, "abc");
+    const char *next = strstr(answer, "\r\n\r\n");
+    CHECK_EQ("wanted", status_of(answer), 100);
+    CHECK("and taken", next && strncmp(next, "\r\n\r\nHTTP/1.1 20", 14) == 0);
+    cay_provider_fake_file_says(api.f.provider, NULL, 0);
     api_close(&api);
 }
 
