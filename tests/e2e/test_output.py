@@ -63,6 +63,24 @@ def test_client_that_leaves_ends_nothing(client, box):
     assert client.output("box", ident) == lines(20)
 
 
+def test_client_that_waits_no_longer_ends_nothing(client, box):
+    """It asked for the result and leaves before the end: the execution is in the list, and whole in the end."""
+    client.sh("box", "mkfifo go")
+    conn = client.connect()
+    conn.request("POST", "/api/v1/sandbox/box/exec", json.dumps({"command": "echo begun; read x < go; echo $x >&2; exit 3"}),
+                 {"Content-Type": "application/json"})
+    found = until(lambda: [e for e in client.get("/sandbox/box/exec").json()["executions"] if e["status"] == "running"],
+                  "it runs")
+    ident = found[0]["id"]
+    until(lambda: client.output("box", ident) == b"begun\n", "it waits")
+    conn.close()
+    assert client.execution("box", ident)["status"] == "running"
+    client.sh("box", "echo went on > go")
+    ended = until(lambda: (e := client.execution("box", ident))["status"] == "exited" and e, "it goes on")
+    assert (ended["exitCode"], ended["reason"], ended["stdoutBytes"], ended["stderrBytes"]) == (3, "exited", 6, 8)
+    assert client.output("box", ident) == b"begun\nwent on\n"
+
+
 def test_follow_from_start_while_it_runs(client, box):
     ident = client.detach("box", numbered(30, 0.02))
     with client.events("GET", f"/sandbox/box/exec/{ident}/output", query={"follow": "true"}) as stream:

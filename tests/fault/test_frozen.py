@@ -182,6 +182,40 @@ def test_what_has_begun_is_waited_for(fresh):
     assert waits and told[-1].status == 200 and told[-1].json()["stdout"] == f"{i}\n", told
 
 
+def test_what_was_given_up_on_never_begins(fresh):
+    """504 is as much as: it did not run, and will not. So it may be asked for again, with the same key."""
+    server = fresh().start()
+    client = server.client()
+    ident = client.create("island")["id"]
+    init, before = server.init(ident), client.exec("island", ["true"])["id"]
+    asks = {how: {"command": f"echo {how} >> ran; exec sleep 1000", **more} for how, more in
+            {"awaited": {}, "detached": {"detach": True}, "open": {"openStdin": True}}.items()}
+    told = {}
+
+    def ask(how):
+        told[how] = server.client().request("POST", "/sandbox/island/exec", asks[how], None, {"Idempotency-Key": how})
+
+    def put():
+        told["put"] = server.client().request("PUT", "/sandbox/island/files", b"x", {"path": "put"},
+                                              {"Content-Type": "application/octet-stream"})
+
+    os.kill(init, signal.SIGSTOP)
+    askers = [threading.Thread(target=ask, args=(how,)) for how in asks] + [threading.Thread(target=put)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    os.kill(init, signal.SIGCONT)
+    assert {how: (a.status, a.error["code"]) for how, a in told.items()} == dict.fromkeys(told, (504, "TIMEOUT"))
+    for _ in range(3):  # what stood in line comes first
+        assert client.sh("island", "ls -A; ps -eo args= | grep '^sleep' || :") == ""
+    assert len(client.get("/sandbox/island/exec").json()["executions"]) == 4
+    assert client.execution("island", before)["status"] == "exited"
+    again = client.request("POST", "/sandbox/island/exec", asks["detached"], None, {"Idempotency-Key": "detached"})
+    assert again.status == 202 and "Idempotent-Replayed" not in again.headers, again
+    until(lambda: client.sh("island", "cat ran || :") == "detached\n", "it runs, once")
+
+
 def test_dies_while_paused_and_nobody_is_there(fresh):
     server = fresh().start()
     client, box, _ = begin(server)
