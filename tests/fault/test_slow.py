@@ -10,7 +10,7 @@ import pytest
 from harness.certificates import Authority
 from harness.wait import fewer, stretch, until
 
-HEAD_S, BODY_S, WRITE_S, SLOW_S = 10, 30, 30, 60  # model/limits.h
+HEAD_S, BODY_S, WRITE_S, SILENCE_S, SLOW_S = 10, 30, 30, 30, 60  # model/limits.h
 SPARE_S = 8  # until a cut is seen: the tool looks once a second, and this machine has others to serve
 ALONE = 4    # connections that are none of the attackers'
 
@@ -144,3 +144,29 @@ def test_many(fresh, attack, name, limit_s):
         late = sorted(busy)[int(len(busy) * 0.95)]
         assert late < 2 * calm[57] + stretch(0.05), (calm[57], late)
     bystander(client)
+
+
+@pytest.mark.slow
+def test_uploads_that_stand_still(fresh):
+    """Cut at the silence that is borne, wherever in a chunked body, and nothing is left; one that goes on is whole."""
+    server = fresh().start()
+    client = server.client()
+    client.create("box")
+    halves = {"size": b"0", "data": b"5\r\nby", "end": b"5\r\nbytes\r", "last": b"5\r\nbytes\r\n0", "goes-on": b"5\r\nby"}
+    head = "PUT /api/v1/sandbox/box/files?path={} HTTP/1.1\r\nHost: {}:{}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    socks = {name: client.socket(SILENCE_S + stretch(SPARE_S)) for name in halves}
+    began = time.monotonic()
+    for name, sock in socks.items():
+        sock.sendall(head.format(name, client.host, client.port).encode() + halves[name])
+    until(lambda: client.sh("box", "ls -A").count(".cay-") == len(socks), "all are under way")
+    while time.monotonic() - began < SILENCE_S / 2:
+        bystander(client)
+    socks["goes-on"].sendall(b"t")
+    for name in set(socks) - {"goes-on"}:
+        assert socks[name].recv(100) == b"", "cut, without an answer"
+        assert time.monotonic() - began >= SILENCE_S
+    socks["goes-on"].sendall(b"es\r\n0\r\n\r\n")
+    assert socks["goes-on"].recv(100).startswith(b"HTTP/1.1 201 ")
+    until(lambda: client.sh("box", "ls -A; cat goes-on") == "goes-on\nbytes", "nothing else is left")
+    for sock in socks.values():
+        sock.close()
