@@ -375,7 +375,7 @@ static void outlast_a_head(void)
 TEST(http_receive_goes_on_behind_a_pause)
 {
     toy_init(&toy, 1);
-    toy.server->times.head_ms = toy.server->times.body_ms = 40;
+    toy.server->times.head_ms = toy.server->times.body_ms = (int64_t)test_ms(100);
     toy_start(&toy);
     toy_connect(&toy, &client);
     for (size_t i = 0; i < COUNT(pauses); i++) {
@@ -399,7 +399,7 @@ TEST(http_receive_goes_on_behind_a_pause)
 TEST(http_receive_cuts_a_pause_that_does_not_end)
 {
     toy_init(&toy, 1);
-    toy.server->times.silence_ms = 50;
+    toy.server->times.silence_ms = (int64_t)test_ms(100);
     toy_start(&toy);
     for (size_t i = 0; i < COUNT(pauses); i++) {
         const char *name = pauses[i].name;
@@ -433,7 +433,7 @@ static void expect_cut(const char *what, const char *request, int status)
 TEST(http_receive_cuts_who_is_late)
 {
     toy_init(&toy, 1);
-    toy.server->times.silence_ms = 50;
+    toy.server->times.silence_ms = (int64_t)test_ms(100);
     expect_cut("a silent client", TAKE_100 "a", 0);
     toy_init(&toy, 1);
     toy.server->times.slow_ms = 50;

@@ -112,12 +112,12 @@ struct cay_init {
     int64_t stop_kill_at_ms;
     uint64_t file_bytes; /* RLIMIT_FSIZE of whatever is started */
     bool has_counts;
+    bool alone;    /* see alone.c */
+    bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
     struct cay_conn conns[CAY_INIT_CONNS];
     size_t job_count; /* ever in use: beyond it no memory was touched, and nobody looks */
     struct cay_job jobs[CAY_INIT_JOBS];
     char carries[CAY_INIT_JOBS][CAY_INIT_CARRY]; /* of their stdins; most have none */
-    bool alone;                                  /* see alone.c */
-    bool has_file;                               /* cay-file is at CAY_INIT_FILE_FD */
     struct cay_file_call files[CAY_MAX_FILE_CALLS];
     _Alignas(8) char message[sizeof(struct cay_init_request) + CAY_MESSAGE_MAX];
     char chunk[2 * CAY_LOG_BLOCK];
