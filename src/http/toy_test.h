@@ -7,6 +7,7 @@
 struct toy {
     struct cay_http_server *server;
     pthread_t thread;
+    _Atomic pid_t tid; /* of the thread */
     int listen_fd, port, result;
     bool tunnelled; /* under TLS, of which its clients know nothing */
     int file_fd;    /* what /follow and /defer read; ends at a '$' */
@@ -25,8 +26,7 @@ void toy_stop(struct toy *t);
 void toy_append(struct toy *t, const char *text);
 void toy_release(int requests);
 /* The loop stands still between two rounds, at what its workers have given back, and has seen all
- * that came before; what comes until it goes on, it sees in one round and in that order. Between
- * two halts something must be heard of it: else the second may find it still in the first. */
+ * that came before; what comes until it goes on, it sees in one round and in that order. */
 void toy_halt(struct toy *t);
 void toy_go_on(struct toy *t);
 int toy_taken(void);                         /* requests of /take and /give since toy_init */
