@@ -92,14 +92,15 @@ def test_a_number_that_is_anothers_now(fresh):
             nobody.wait()
             ticks = int(proc.text(other.pid, "stat").rpartition(")")[2].split()[19])
             boot = str(uuid.uuid4())
+            earlier = {"pid": other.pid, "start_ticks": ticks - 1}  # its own may be the same: a tick is 10 ms
             cases = {
-                "started-later": {"pid": other.pid},
+                "started-later": earlier,
                 "another-boot": {"pid": other.pid, "start_ticks": ticks, "boot_id": boot},
                 "no-start": {"pid": other.pid, "start_ticks": 0},
                 "no-start-nobody": {"pid": nobody.pid, "start_ticks": 0},
-                "was-paused": {"pid": other.pid, "paused": 1},
-                "was-stopping": {"pid": other.pid, "intent": 1},
-                "was-going": {"pid": other.pid, "intent": 2},
+                "was-paused": {**earlier, "paused": 1},
+                "was-stopping": {**earlier, "intent": 1},
+                "was-going": {**earlier, "intent": 2},
             }
             idents = {name: client.create(name, persistent=True)["id"] for name in cases}
             stays = client.create("stays")["id"]
