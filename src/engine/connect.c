@@ -100,6 +100,6 @@ void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct ca
     size_t len = pack_image(&image, &box->copied, packed, sizeof packed);
     /* Where it fails, who asks for it alone hears why. */
     if (p->request.socket == CAY_SOCKET_OUT)
-        (void)cay_socket_make(box, CAY_SOCKET_OUT, &s, &ignored);
+        (void)cay_sockets_of(box, CAY_SOCKET_OUT, &s, &ignored);
     cay_dispatcher_answer_fds(d, p, NULL, packed, len, s.fds, s.count);
 }

@@ -212,10 +212,10 @@ int cay_connect_stop_signal(const struct cay_dispatcher *d, const char *id);
 void cay_connect_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* socket.c */
-/* Adds those of a kind to `out`; none when it fails. */
 struct cay_sockets;
-int cay_socket_make(const struct cay_box *box, uint32_t kind, struct cay_sockets *out,
-                    struct cay_error *err);
+/* Adds those of a kind, made in the box, to `out`; none when it fails. */
+int cay_sockets_of(const struct cay_box *box, uint32_t kind, struct cay_sockets *out,
+                   struct cay_error *err);
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
 /* jobs.c */

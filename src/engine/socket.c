@@ -145,8 +145,8 @@ int cay_sockets_make(pid_t pid, uint32_t kind, struct cay_sockets *out, struct c
 
 /* An adopted one is not our child: it may be gone, and its number another's. Not as long as its
  * pidfd says nothing, which is asked when we have been there. */
-int cay_socket_make(const struct cay_box *box, uint32_t kind, struct cay_sockets *out,
-                    struct cay_error *err)
+int cay_sockets_of(const struct cay_box *box, uint32_t kind, struct cay_sockets *out,
+                   struct cay_error *err)
 {
     struct pollfd end = {.fd = box->source.fd, .events = POLLIN};
     struct cay_sockets made = {0};
@@ -166,6 +166,6 @@ void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay
 {
     struct cay_error err;
     CAY_CLEANUP(cay_sockets_close) struct cay_sockets s = {0};
-    int r = cay_socket_make(box, p->request.socket, &s, &err);
+    int r = cay_sockets_of(box, p->request.socket, &s, &err);
     cay_dispatcher_answer_fds(d, p, r < 0 ? &err : NULL, NULL, 0, s.fds, s.count);
 }

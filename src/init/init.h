@@ -111,9 +111,10 @@ struct cay_init {
     bool stopping, childless, reap_more;
     int64_t stop_kill_at_ms;
     uint64_t file_bytes; /* RLIMIT_FSIZE of whatever is started */
-    bool has_counts;
-    bool alone;    /* see alone.c */
-    bool has_file; /* cay-file is at CAY_INIT_FILE_FD */
+    bool has_counts;     /* with all else that is set at first, on one page: each more is every
+                            sandbox's */
+    bool alone;          /* see alone.c */
+    bool has_file;       /* cay-file is at CAY_INIT_FILE_FD */
     struct cay_conn conns[CAY_INIT_CONNS];
     size_t job_count; /* ever in use: beyond it no memory was touched, and nobody looks */
     struct cay_job jobs[CAY_INIT_JOBS];
