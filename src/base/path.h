@@ -13,6 +13,11 @@ int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, str
  * every new file: beside many files that were just removed this takes longer than all the rest.
  * Filesystems that do not know the flag need none. */
 void cay_path_spread(int dirfd);
+/* "." or "..", which every directory has. */
+static inline bool cay_path_is_dots(const char *name)
+{
+    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
 /* Reads a regular file of at most max bytes; the text is terminated. len_out may be NULL.
  * Missing: CAY_ERR_NOT_FOUND. */
 int cay_path_read(int dirfd, const char *name, size_t max, struct cay_arena *a, char **out,

@@ -4,6 +4,7 @@
 #include "engine/copy.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/path.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -255,11 +256,6 @@ static int copy_entry(struct copying *c, const char *name, struct cay_error *err
 
 /* ---- directories ---- */
 
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
-
 /* Where we are now becomes the level that is worked on; all in it that is no directory is copied.
  */
 static int enter(struct copying *c, struct cay_error *err)
@@ -280,7 +276,7 @@ static int enter(struct copying *c, struct cay_error *err)
     int r = 0;
     errno = 0;
     for (struct dirent *e; r == 0 && (e = readdir(dir)); errno = 0)
-        if (!is_dots(e->d_name)) {
+        if (!cay_path_is_dots(e->d_name)) {
             r = copy_entry(c, e->d_name, err);
             r = r < 0 ? r : late(c, err);
         }
@@ -337,7 +333,7 @@ static int drop_links(int links, struct cay_error *err)
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     int r = dir ? 0 : cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot list hard links");
     for (struct dirent *e; r == 0 && (e = readdir(dir));)
-        if (!is_dots(e->d_name) && unlinkat(links, e->d_name, 0) < 0)
+        if (!cay_path_is_dots(e->d_name) && unlinkat(links, e->d_name, 0) < 0)
             r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot remove a hard link");
     if (dir)
         closedir(dir);

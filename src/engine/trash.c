@@ -5,6 +5,7 @@
  * is open, and the way back is "..": nobody else moves anything here. Nothing is renamed or
  * written, because a tree that is full to its quota would refuse that. */
 #include "base/log.h"
+#include "base/path.h"
 #include "engine/dispatcher.h"
 #include "engine/trees.h"
 #include <dirent.h>
@@ -16,11 +17,6 @@
 #include <sys/stat.h>
 
 #define SAME_TRIES 8 /* while it is read, a directory may hide what is left of it */
-
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
 
 /* Removes what can be removed at once. Returns the first directory that has something in it, -1
  * when nothing is left, -2 when something is that cannot go. */
@@ -34,7 +30,7 @@ static int empty_here(int at)
         return -2;
     }
     for (struct dirent *e; found == -1 && (e = readdir(dir));) {
-        if (is_dots(e->d_name) || unlinkat(at, e->d_name, 0) == 0 ||
+        if (cay_path_is_dots(e->d_name) || unlinkat(at, e->d_name, 0) == 0 ||
             unlinkat(at, e->d_name, AT_REMOVEDIR) == 0)
             continue;
         found = openat(at, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -82,7 +78,7 @@ static void empty_in(int dirfd)
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (!is_dots(e->d_name) && unlinkat(dirfd, e->d_name, 0) < 0)
+        if (!cay_path_is_dots(e->d_name) && unlinkat(dirfd, e->d_name, 0) < 0)
             cay_trash_remove(dirfd, e->d_name);
     if (dir)
         closedir(dir);
@@ -94,7 +90,7 @@ static bool is_empty(int dirfd)
     int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
     for (struct dirent *e; !found && dir && (e = readdir(dir));)
-        found = !is_dots(e->d_name);
+        found = !cay_path_is_dots(e->d_name);
     if (dir)
         closedir(dir);
     return !found;
@@ -128,7 +124,7 @@ static void CAY_NORETURN empty(const struct cay_engine *engine, bool backups)
                     cay_id_is_volume(e->d_name);
         if (tree)
             empty_old(engine, e->d_name);
-        else if (!is_dots(e->d_name) && unlinkat(engine->trash_fd, e->d_name, 0) < 0)
+        else if (!cay_path_is_dots(e->d_name) && unlinkat(engine->trash_fd, e->d_name, 0) < 0)
             cay_trash_remove(engine->trash_fd, e->d_name);
     }
     _exit(0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walking a tree in order and in bounded memory, however many entries a directory has: the smallest
  * names behind the last one are picked out, a batch at a time. */
+#include "base/path.h"
 #include "file/file.h"
 #include <dirent.h>
 #include <errno.h>
@@ -10,11 +11,6 @@
 
 #define BATCH 1024
 #define HELD_MAX 128 /* directories that one removal holds open */
-
-static bool is_dots(const char *name)
-{
-    return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
 
 struct batch {
     char *names[BATCH];
@@ -60,7 +56,7 @@ static enum cay_file_code fill(DIR *dir, const char *after, struct batch *b)
     rewinddir(dir);
     errno = 0;
     for (struct dirent *e; (e = readdir(dir));)
-        if (!is_dots(e->d_name) && strcmp(e->d_name, after) > 0)
+        if (!cay_path_is_dots(e->d_name) && strcmp(e->d_name, after) > 0)
             insert(b, e->d_name);
     return errno ? cay_file_code(errno) : CAY_FILE_OK;
 }
@@ -223,7 +219,7 @@ static void empty(struct removal *r, int dir_fd, unsigned depth)
     }
     rewinddir(dir); /* the descriptor was perhaps read before */
     for (struct dirent *e; (e = readdir(dir));) {
-        if (is_dots(e->d_name) || unlinkat(dir_fd, e->d_name, 0) == 0 || errno == ENOENT)
+        if (cay_path_is_dots(e->d_name) || unlinkat(dir_fd, e->d_name, 0) == 0 || errno == ENOENT)
             continue;
         if (errno == EISDIR || errno == EPERM)
             remove_dir(r, dir_fd, e->d_name, depth);
