@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "engine/leftover.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 
 #define RECORD_SIZE 512 /* one sector: it is written whole or not at all */
-#define SPARE "spare-"
 #define SPARES 32
 
 /* Files whose sandbox is gone, kept for the next one: ext4 without a journal looks at every inode
@@ -19,29 +19,19 @@
  * record, under another id. */
 static unsigned spares;
 
-static void spare_name(char out[32], unsigned number)
-{
-    snprintf(out, 32, SPARE "%d-%u", (int)getpid(), number);
-}
-
-bool cay_box_is_spare(const char *name)
-{
-    return strncmp(name, SPARE, strlen(SPARE)) == 0;
-}
-
 void cay_box_begin(int records_fd, const char *id)
 {
-    char name[32];
+    char name[CAY_LEFTOVER_NAME];
     if (spares == 0)
         return;
-    spare_name(name, --spares);
+    cay_leftover_name(name, --spares);
     (void)renameat2(records_fd, name, records_fd, id, RENAME_NOREPLACE); /* else save makes one */
 }
 
 int cay_box_remove(int records_fd, const char *id, struct cay_error *err)
 {
-    char name[32];
-    spare_name(name, spares);
+    char name[CAY_LEFTOVER_NAME];
+    cay_leftover_name(name, spares);
     if (spares < SPARES && renameat(records_fd, id, records_fd, name) == 0) {
         spares++;
         return 0;

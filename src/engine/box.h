@@ -36,5 +36,3 @@ int cay_box_renew(int records_fd, const struct cay_box_record *r, struct cay_err
 /* CAY_ERR_NOT_FOUND when there is none: the sandbox was never finished. */
 int cay_box_load(int records_fd, const char *id, struct cay_box_record *out, struct cay_error *err);
 int cay_box_remove(int records_fd, const char *id, struct cay_error *err); /* gone is fine */
-/* Files that cay_box_remove put by, of processes that are gone. */
-bool cay_box_is_spare(const char *name);

@@ -10,6 +10,7 @@
 #include "base/path.h"
 #include "base/process.h"
 #include "engine/box.h"
+#include "engine/leftover.h"
 #include "engine/plan.h"
 #include "engine/shelf.h"
 #include "engine/trees.h"
@@ -88,7 +89,8 @@ static int open_files(struct making *m, struct cay_error *err)
         r = cay_tree_copy(e, rq->other, rq->id, rq->disk_bytes, &m->reply->copied, err);
     else if (m->job->op == CAY_JOB_CREATE && *rq->volume)
         r = cay_tree_attach(e, rq->volume, rq->id, rq->disk_bytes, err);
-    else if (m->job->op == CAY_JOB_CREATE && e->disk.fd >= 0)
+    else if (m->job->op == CAY_JOB_CREATE && e->disk.fd >= 0 &&
+             !cay_leftover_take_disk(&e->disk, rq->id, rq->disk_bytes))
         r = cay_disk_make(&e->disk, rq->id, rq->disk_bytes, err);
     if (r == 0 && has_files(m->job))
         r = cay_tree_limit(e, rq->id, rq->disk_bytes + CAY_DISK_RESERVE_BYTES, err);

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "engine/copy.h"
 #include "engine/image.h"
+#include "engine/leftover.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -445,5 +446,7 @@ int cay_tree_remove(const struct cay_engine *e, const char *id, const char *volu
     r = drop_volume ? give_volume_up(dir, err) : choose_volume(e, dir, id, volume, kept, err);
     if (r < 0)
         return r;
-    return *kept ? keep(e, dir, id, kept, err) : throw_tree(e, id, err);
+    if (*kept)
+        return keep(e, dir, id, kept, err);
+    return cay_leftover_put_disk(&e->disk, id) ? 0 : throw_tree(e, id, err);
 }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox leaves and the next one can begin with.
+ *
+ * Spawners put it by instead of removing it, each for itself: under a name of its own, in the
+ * directory where it lay. What a spawner that is gone has put by, the next engine removes. */
+#pragma once
+#include "engine/disk.h"
+
+#define CAY_LEFTOVER "spare-" /* as it is called on the disk */
+#define CAY_LEFTOVER_NAME 32
+
+/* The n-th of this process. */
+void cay_leftover_name(char out[CAY_LEFTOVER_NAME], unsigned n);
+bool cay_leftover_is(const char *name);
+
+/* Empties a disk that has little in it and puts it by. False: it is to be removed as others are,
+ * and some of it may be gone already. */
+bool cay_leftover_put_disk(const struct cay_disk *d, const char *id);
+/* One that was put by becomes the disk of `id`, with a limit from the first byte. False: none. */
+bool cay_leftover_take_disk(const struct cay_disk *d, const char *id, uint64_t bytes);
