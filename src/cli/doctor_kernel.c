@@ -357,6 +357,6 @@ const struct cay_probe cay_doctor_kernel[] = {
      "no disk limit; snapshots and forks copy files", "modprobe btrfs; use Linux 6.7 or newer", 0,
      NULL},
     {"nftables", false, true, try_network, "sandboxes have no way out to the network",
-     "modprobe nft_tproxy nft_reject_ipv4 nft_reject_ipv6", 0, NULL},
+     "modprobe nft_tproxy nft_reject_inet", 0, NULL},
     {0},
 };

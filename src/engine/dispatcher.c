@@ -152,7 +152,7 @@ static void add_disk(const struct cay_disk *disk, struct cay_engine_hello *hello
 static const struct cay_engine_problem no_way_out = {
     .what = "network",
     .why = "sandboxes have no way out: the kernel refuses the rules that catch what they send",
-    .fix = "use a kernel with nftables, nft_tproxy and nft_reject for IPv4 and IPv6 (Debian's has "
+    .fix = "use a kernel with nftables, nft_tproxy and nft_reject_inet (Debian's has "
            "them), and see the engine's log for its answer"};
 
 static size_t describe(struct cay_dispatcher *d, char *out, size_t size)

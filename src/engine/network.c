@@ -10,8 +10,6 @@
 #include <linux/netfilter_ipv4.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
-#include <netinet/icmp6.h>
-#include <netinet/ip_icmp.h>
 #include <string.h>
 
 #define LO 1 /* the first device of every namespace */
@@ -22,13 +20,30 @@
 /* What differs between the families. */
 struct family {
     uint8_t number, bytes; /* of an address */
+    uint8_t to_at;         /* where a packet's destination is in its header */
     const char *own;
-    uint8_t to_at;       /* where a packet's destination is in its header */
-    uint8_t unreachable; /* the code of "no such port" */
+    const char *loop; /* and all that begins with the same loop_bytes bytes */
+    uint8_t loop_bytes;
+    const char *guarded; /* where clouds answer with credentials: the first guarded_bits bits */
+    uint8_t guarded_bits;
 };
 static const struct family families[] = {
-    {AF_INET, 4, CAY_NET_OWN4, 16, ICMP_PORT_UNREACH},
-    {AF_INET6, 16, CAY_NET_OWN6, 24, ICMP6_DST_UNREACH_NOPORT},
+    {.number = AF_INET,
+     .bytes = 4,
+     .to_at = 16,
+     .own = CAY_NET_OWN4,
+     .loop = "127.0.0.0",
+     .loop_bytes = 1,
+     .guarded = "169.254.0.0",
+     .guarded_bits = 16},
+    {.number = AF_INET6,
+     .bytes = 16,
+     .to_at = 24,
+     .own = CAY_NET_OWN6,
+     .loop = "::1",
+     .loop_bytes = 16,
+     .guarded = "fe80::",
+     .guarded_bits = 10},
 };
 
 static void put_address(struct cay_netlink *n, uint16_t attr, const struct family *f)
@@ -77,9 +92,10 @@ static void build_routes(struct cay_netlink *n)
 
 /* ---- rules, as nft's own program writes them ---- */
 
-static void begin_nft(struct cay_netlink *n, uint16_t what, uint16_t flags, uint8_t family)
+/* One table for both families: to make and to end a second one costs every sandbox. */
+static void begin_nft(struct cay_netlink *n, uint16_t what, uint16_t flags)
 {
-    struct nfgenmsg head = {.nfgen_family = family};
+    struct nfgenmsg head = {.nfgen_family = NFPROTO_INET};
     cay_netlink_begin(n, NFNL_SUBSYS_NFTABLES << 8 | what, flags, &head, sizeof head);
 }
 
@@ -89,9 +105,9 @@ static void mark_batch(struct cay_netlink *n, uint16_t type)
     cay_netlink_begin(n, type, 0, &head, sizeof head);
 }
 
-static void add_chain(struct cay_netlink *n, uint8_t family, const char *name, uint32_t hook)
+static void add_chain(struct cay_netlink *n, const char *name, uint32_t hook)
 {
-    begin_nft(n, NFT_MSG_NEWCHAIN, NLM_F_CREATE, family);
+    begin_nft(n, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
     cay_netlink_put_text(n, NFTA_CHAIN_TABLE, TABLE);
     cay_netlink_put_text(n, NFTA_CHAIN_NAME, name);
     size_t at = cay_netlink_nest(n, NFTA_CHAIN_HOOK);
@@ -106,9 +122,9 @@ struct rule {
     size_t list, element, data;
 };
 
-static struct rule begin_rule(struct cay_netlink *n, uint8_t family, const char *chain)
+static struct rule begin_rule(struct cay_netlink *n, const char *chain)
 {
-    begin_nft(n, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, family);
+    begin_nft(n, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
     cay_netlink_put_text(n, NFTA_RULE_TABLE, TABLE);
     cay_netlink_put_text(n, NFTA_RULE_CHAIN, chain);
     return (struct rule){.n = n, .list = cay_netlink_nest(n, NFTA_RULE_EXPRESSIONS)};
@@ -164,7 +180,31 @@ static void if_bytes(struct rule *r, uint32_t header, uint32_t at, const void *v
     compare(r, value, len);
 }
 
-/* The first `bits` bits of an address. */
+static void if_meta(struct rule *r, uint32_t key, uint8_t value)
+{
+    begin_step(r, "meta");
+    cay_netlink_put_be32(r->n, NFTA_META_DREG, NFT_REG_1);
+    cay_netlink_put_be32(r->n, NFTA_META_KEY, key);
+    end_step(r);
+    compare(r, &value, sizeof value);
+}
+
+static void if_protocol(struct rule *r, uint8_t protocol)
+{
+    if_meta(r, NFT_META_L4PROTO, protocol);
+}
+
+/* To the first `bytes` bytes of an address of that family. */
+static void if_to(struct rule *r, const struct family *f, const char *address, size_t bytes)
+{
+    unsigned char ip[sizeof(struct in6_addr)];
+    if (inet_pton(f->number, address, ip) != 1)
+        abort();
+    if_meta(r, NFT_META_NFPROTO, f->number); /* NFPROTO_IPV4 is AF_INET, and so for 6 */
+    if_bytes(r, NFT_PAYLOAD_NETWORK_HEADER, f->to_at, ip, bytes);
+}
+
+/* The same with the first `bits` bits. */
 static void if_net(struct rule *r, const struct family *f, const char *net, unsigned bits)
 {
     unsigned char ip[sizeof(struct in6_addr)], mask[sizeof(struct in6_addr)];
@@ -174,6 +214,7 @@ static void if_net(struct rule *r, const struct family *f, const char *net, unsi
         abort();
     for (size_t i = 0; i < len; i++)
         mask[i] = (unsigned char)(bits >= 8 * (i + 1) ? 0xff : 0xff << (8 * (i + 1) - bits));
+    if_meta(r, NFT_META_NFPROTO, f->number);
     load_bytes(r, NFT_PAYLOAD_NETWORK_HEADER, f->to_at, len);
     begin_step(r, "bitwise");
     cay_netlink_put_be32(r->n, NFTA_BITWISE_SREG, NFT_REG_1);
@@ -183,15 +224,6 @@ static void if_net(struct rule *r, const struct family *f, const char *net, unsi
     put_value(r, NFTA_BITWISE_XOR, none, len);
     end_step(r);
     compare(r, ip, len);
-}
-
-static void if_protocol(struct rule *r, uint8_t protocol)
-{
-    begin_step(r, "meta");
-    cay_netlink_put_be32(r->n, NFTA_META_DREG, NFT_REG_1);
-    cay_netlink_put_be32(r->n, NFTA_META_KEY, NFT_META_L4PROTO);
-    end_step(r);
-    compare(r, &protocol, sizeof protocol);
 }
 
 static void accept_it(struct rule *r)
@@ -216,11 +248,11 @@ static void load_port(struct rule *r, uint16_t port)
 }
 
 /* Ends the rule where nobody has the socket: then the next ones refuse it. */
-static void give_to_us(struct rule *r, const struct family *f)
+static void give_to_us(struct rule *r)
 {
     load_port(r, CAY_NET_PORT);
     begin_step(r, "tproxy");
-    cay_netlink_put_be32(r->n, NFTA_TPROXY_FAMILY, f->number);
+    cay_netlink_put_be32(r->n, NFTA_TPROXY_FAMILY, NFPROTO_UNSPEC);
     cay_netlink_put_be32(r->n, NFTA_TPROXY_REG_PORT, NFT_REG_1);
     end_step(r);
     accept_it(r);
@@ -235,78 +267,63 @@ static void refuse(struct rule *r, uint32_t how, uint8_t code)
 }
 
 static void accept_own(struct cay_netlink *n, const struct family *f, const char *address,
-                       size_t len)
+                       size_t bytes)
 {
-    unsigned char ip[sizeof(struct in6_addr)];
-    if (inet_pton(f->number, address, ip) != 1)
-        abort();
-    struct rule r = begin_rule(n, f->number, "in");
-    if_bytes(&r, NFT_PAYLOAD_NETWORK_HEADER, f->to_at, ip, len);
+    struct rule r = begin_rule(n, "in");
+    if_to(&r, f, address, bytes);
     accept_it(&r);
     end_rule(&r);
 }
 
-/* Where clouds answer with credentials: refused here already, before anything is accepted, so that
- * whoever tries sees a closed door and no door that shuts. Everything else that no policy opens is
- * the relay's to refuse, which also tells of it. */
-static const struct {
-    uint8_t family;
-    const char *net;
-    unsigned bits;
-} guarded[] = {
-    {AF_INET, "169.254.0.0", 16},
-    {AF_INET6, "fe80::", 10},
-};
-
+/* Refused here already, before anything is accepted, so that whoever tries sees a closed door and
+ * no door that shuts. Everything else that no policy opens is the relay's to refuse, which also
+ * tells of it. */
 static void refuse_guarded(struct cay_netlink *n, const struct family *f)
 {
-    for (size_t i = 0; i < CAY_COUNT(guarded); i++) {
-        if (guarded[i].family != f->number)
-            continue;
-        struct rule r = begin_rule(n, f->number, "in");
-        if_protocol(&r, IPPROTO_TCP);
-        if_net(&r, f, guarded[i].net, guarded[i].bits);
-        refuse(&r, NFT_REJECT_TCP_RST, 0);
-        end_rule(&r);
-    }
+    struct rule r = begin_rule(n, "in");
+    if_protocol(&r, IPPROTO_TCP);
+    if_net(&r, f, f->guarded, f->guarded_bits);
+    refuse(&r, NFT_REJECT_TCP_RST, 0);
+    end_rule(&r);
 }
 
-static void add_in(struct cay_netlink *n, const struct family *f, bool guards)
+static void add_in(struct cay_netlink *n, bool guards)
 {
     uint16_t dns = htons(DNS_PORT);
-    bool v4 = f->number == AF_INET;
-    accept_own(n, f, v4 ? "127.0.0.1" : "::1", v4 ? 1 : f->bytes); /* 127.0.0.0/8 */
-    accept_own(n, f, f->own, f->bytes);
-    if (guards)
-        refuse_guarded(n, f);
-
-    struct rule r = begin_rule(n, f->number, "in");
+    for (size_t i = 0; i < CAY_COUNT(families); i++) {
+        const struct family *f = &families[i];
+        accept_own(n, f, f->loop, f->loop_bytes);
+        accept_own(n, f, f->own, f->bytes);
+        if (guards)
+            refuse_guarded(n, f);
+    }
+    struct rule r = begin_rule(n, "in");
     if_protocol(&r, IPPROTO_TCP);
-    give_to_us(&r, f);
+    give_to_us(&r);
     end_rule(&r);
 
-    r = begin_rule(n, f->number, "in");
+    r = begin_rule(n, "in");
     if_protocol(&r, IPPROTO_UDP);
     if_bytes(&r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, &dns, sizeof dns);
-    give_to_us(&r, f);
+    give_to_us(&r);
     end_rule(&r);
 
-    r = begin_rule(n, f->number, "in");
+    r = begin_rule(n, "in");
     if_protocol(&r, IPPROTO_TCP);
     refuse(&r, NFT_REJECT_TCP_RST, 0);
     end_rule(&r);
 
-    r = begin_rule(n, f->number, "in");
-    refuse(&r, NFT_REJECT_ICMP_UNREACH, f->unreachable);
+    r = begin_rule(n, "in");
+    refuse(&r, NFT_REJECT_ICMPX_UNREACH, NFT_REJECT_ICMPX_PORT_UNREACH);
     end_rule(&r);
 }
 
 /* Our socket is not at port 53, which a sandbox may want for itself; but its answers come from
  * there. */
-static void add_out(struct cay_netlink *n, const struct family *f)
+static void add_out(struct cay_netlink *n)
 {
     uint16_t ours = htons(CAY_NET_PORT);
-    struct rule r = begin_rule(n, f->number, "out");
+    struct rule r = begin_rule(n, "out");
     if_protocol(&r, IPPROTO_UDP);
     if_bytes(&r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, &ours, sizeof ours);
     load_port(&r, DNS_PORT);
@@ -324,15 +341,12 @@ static void add_out(struct cay_netlink *n, const struct family *f)
 static void build_rules(struct cay_netlink *n, bool guards)
 {
     mark_batch(n, NFNL_MSG_BATCH_BEGIN);
-    for (size_t i = 0; i < CAY_COUNT(families); i++) {
-        const struct family *f = &families[i];
-        begin_nft(n, NFT_MSG_NEWTABLE, NLM_F_CREATE, f->number);
-        cay_netlink_put_text(n, NFTA_TABLE_NAME, TABLE);
-        add_chain(n, f->number, "in", NF_INET_PRE_ROUTING);
-        add_chain(n, f->number, "out", NF_INET_LOCAL_OUT);
-        add_in(n, f, guards);
-        add_out(n, f);
-    }
+    begin_nft(n, NFT_MSG_NEWTABLE, NLM_F_CREATE);
+    cay_netlink_put_text(n, NFTA_TABLE_NAME, TABLE);
+    add_chain(n, "in", NF_INET_PRE_ROUTING);
+    add_chain(n, "out", NF_INET_LOCAL_OUT);
+    add_in(n, guards);
+    add_out(n);
     cay_netlink_want_answer(n);
     mark_batch(n, NFNL_MSG_BATCH_END);
 }
