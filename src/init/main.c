@@ -22,17 +22,24 @@
 
 static struct cay_init init;
 
+/* From the kernel itself: the page that answers without a call lies far from all others, and to
+ * look into it costs each sandbox 12 KiB of page tables. */
+static struct timespec now(clockid_t clock)
+{
+    struct timespec t = {0};
+    (void)syscall(SYS_clock_gettime, clock, &t); /* cannot fail for these clocks */
+    return t;
+}
+
 int64_t cay_init_mono_us(void)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t); /* cannot fail */
+    struct timespec t = now(CLOCK_MONOTONIC);
     return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
 }
 
 int64_t cay_init_wall_ms(void)
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail */
+    struct timespec t = now(CLOCK_REALTIME);
     return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
 }
 
