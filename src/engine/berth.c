@@ -91,6 +91,21 @@ static int write_file(int dir, const char *path, const char *text)
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) ? 0 : -1;
 }
 
+/* A host that has none of its own may have switched it off for all. Seen to be on it is not looked
+ * for again: the kernel keeps what it finds on the way, for each namespace. */
+static void open_ipv6(void)
+{
+    static bool on;
+    char off = 0;
+    CAY_AUTO_FD int fd =
+        on ? -1 : open("/proc/sys/net/ipv6/conf/lo/disable_ipv6", O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    on = read(fd, &off, 1) == 1 && off == '0';
+    if (!on)
+        (void)!pwrite(fd, "0", 1, 0); /* then it has none */
+}
+
 /* The net namespace belongs to the host's user namespace: nothing inside can change it. So ports
  * below 1024 and ping are opened to everyone in there. */
 static int make_net(struct cay_berth *b, bool guards, struct cay_error *err)
@@ -102,8 +117,7 @@ static int make_net(struct cay_berth *b, bool guards, struct cay_error *err)
     int r = cay_network_open(err);
     if (r < 0)
         return r;
-    /* a host that has none of its own may have switched it off for all */
-    (void)write_file(AT_FDCWD, "/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0");
+    open_ipv6();
     b->closed = cay_network_catch(guards, &closed) < 0; /* it can be lived in without a way out */
     if (b->closed && !told)
         cay_log_error(&closed, "sandboxes have no way out to the network");
