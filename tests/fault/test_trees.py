@@ -82,15 +82,23 @@ def rubbish(server, name):
         return []
 
 
+def waits(server, name):
+    """Empty, for a sandbox to come; or it has just become that one's."""
+    try:
+        return name.startswith("spare-") and not os.listdir(files(server, name))
+    except FileNotFoundError:
+        return True
+
+
 def settled(server):
-    """Nothing half-made: only whole trees that somebody knows, and no rubbish in them."""
+    """Nothing half-made: only whole trees that somebody knows, no rubbish in them, and empty ones for those to come."""
     client = server.client()
     rows = client.get("/sandbox", per_page=1000).json()["sandboxes"]
     known = {s["id"] for s in rows if s["status"] == "RUNNING"}
     known |= {s["id"] for s in client.get("/snapshots").json()["snapshots"]}
     known |= {v["id"] for v in client.get("/volumes").json()["volumes"] if not v["inUse"]}
     client.close()
-    names = set(os.listdir(files(server)))
+    names = {n for n in os.listdir(files(server)) if not waits(server, n)}
     return names == known and len(rows) == len(server.inits()) and not any(rubbish(server, n) for n in names) and \
         not os.listdir(os.path.join(server.data, "engine", "trash"))
 
