@@ -21,6 +21,7 @@ const char *const cay_crash_points[] = {
     "delete-killed",
     "delete-reaped",
     "delete-cgroup-gone",
+    "delete-put-by",
     "delete-files-gone",
     "delete-provider-done",
     "delete-row-gone",

@@ -4,6 +4,7 @@
  * with a wait for the disk. */
 #include "engine/leftover.h"
 #include "base/path.h"
+#include "engine/engine.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -61,15 +62,20 @@ static unsigned disks;
 bool cay_leftover_put_disk(const struct cay_disk *d, const char *id)
 {
     char name[CAY_LEFTOVER_NAME];
+    struct cay_error ignored; /* the next engine removes it */
     uint64_t used, limit;
     int files_left = MOST_FILES;
-    if (disks == DISKS || !cay_disk_usage(d, id, &used, &limit) || used > MOST_BYTES ||
-        !empty(d->fd, id, MOST_DEPTH, &files_left))
+    if (disks == DISKS || !cay_disk_usage(d, id, &used, &limit) || used > MOST_BYTES)
         return false;
+    /* Its name first: nobody finds half of a snapshot, wherever this is cut. */
     cay_leftover_name(name, disks);
     if (renameat2(d->fd, id, d->fd, name, RENAME_NOREPLACE) < 0)
         return false;
-    disks++;
+    cay_engine_crash("delete-put-by", id);
+    if (empty(d->fd, name, MOST_DEPTH, &files_left))
+        disks++;
+    else
+        (void)cay_disk_remove(d, name, &ignored);
     return true;
 }
 

@@ -13,8 +13,8 @@
 void cay_leftover_name(char out[CAY_LEFTOVER_NAME], unsigned n);
 bool cay_leftover_is(const char *name);
 
-/* Empties a disk that has little in it and puts it by. False: it is to be removed as others are,
- * and some of it may be gone already. */
+/* Out of sight at once, then emptied and put by, or removed where that takes too long. False:
+ * nothing was done, it has too much in it or there are enough. */
 bool cay_leftover_put_disk(const struct cay_disk *d, const char *id);
 /* One that was put by becomes the disk of `id`, with a limit from the first byte. False: none. */
 bool cay_leftover_take_disk(const struct cay_disk *d, const char *id, uint64_t bytes);

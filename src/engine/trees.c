@@ -85,7 +85,7 @@ void cay_trees_clear(const struct cay_engine *e, const char *prefix)
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
             strlen(entry->d_name) < NAME_SIZE / 2 && throw_tree(e, entry->d_name, &err) < 0)
-            cay_log_error(&err, "a copy that was never finished stays");
+            cay_log_error(&err, "what an earlier engine left stays");
     if (dir)
         closedir(dir);
 }

@@ -10,6 +10,7 @@
  *   volume     the volume's id: such a tree is never removed, its workspace is kept
  *   inherited  in a copy: the bytes it began with, and how it was made
  *   old        rubbish, removed by and by; a file of the tree's name in the trash says so
+ * Beside them lie empty ones for sandboxes to come (leftover.h).
  * A copy is made as new-<id> and renamed when it is whole. A tree becomes a volume, and a volume a
  * sandbox's tree, by steps that can be cut anywhere and begun again. */
 #pragma once
@@ -41,5 +42,6 @@ int cay_tree_undo(const struct cay_engine *e, const char *id, struct cay_error *
 /* As `from` is now, for as long as a backup needs it. */
 int cay_tree_backup(const struct cay_engine *e, const char *from, const char *id,
                     struct cay_engine_copied *out, struct cay_error *err);
-/* What an earlier engine did not finish: CAY_TREE_NEW; or of it only what was for a backup. */
+/* What an earlier engine did not finish, CAY_TREE_NEW, or of it only what was for a backup; or what
+ * it put by. */
 void cay_trees_clear(const struct cay_engine *e, const char *prefix);

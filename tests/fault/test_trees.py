@@ -147,6 +147,21 @@ def volume_of(client):
     return found[0]
 
 
+@pytest.mark.quota
+def test_a_snapshot_goes_at_once(fresh):
+    """One with little in it is emptied for another to have: nobody finds it under its name meanwhile."""
+    server = fresh().start()
+    client = server.client()
+    client.create("small")
+    ident = client.post("/sandbox/small/snapshot", {}).json()["id"]
+    client.close()
+    assert crash(server, "delete-put-by", lambda c: c.delete(f"/snapshots/{ident}"))
+    assert ident not in os.listdir(files(server))
+    client = server.client()
+    assert client.delete(f"/snapshots/{ident}").status in (200, 404)
+    until(lambda: settled(server), "nothing half-made is left")
+
+
 @pytest.mark.parametrize("point", DELETE + KEEP)
 def test_keep(house, point):
     """Whenever it dies, the sandbox is there to be deleted again, or is the volume."""

@@ -9,7 +9,8 @@ from harness.wait import stretch
 
 # Between two steps that another provider does not take by itself.
 OF_THE_ENGINE = {"create-cgroup-made", "create-cloned", "create-recorded", "create-engine-answers", "delete-intent-written",
-                 "delete-reaped", "delete-cgroup-gone"}
+                 "delete-reaped", "delete-cgroup-gone", "delete-put-by"}
+OF_QUOTAS = {"delete-put-by"}
 
 
 def points(kind):
@@ -19,5 +20,6 @@ def points(kind):
     except OSError:
         return []
     found = done.stdout.split() if done.returncode == 0 else []
-    return [pytest.param(p, marks=pytest.mark.native("a step of the engine's own") if p in OF_THE_ENGINE else ())
+    native = pytest.mark.native("a step of the engine's own")
+    return [pytest.param(p, marks=[native] * (p in OF_THE_ENGINE) + [pytest.mark.quota] * (p in OF_QUOTAS))
             for p in found if p.startswith(f"{kind}-")]
