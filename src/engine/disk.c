@@ -27,6 +27,9 @@
 #define COMMIT_S "5" /* as ext4's; also how soon what was deleted is free again */
 #define IMAGE "disk.img"
 #define IMAGE_NEW "disk.img.new"
+/* Of the filesystem's trees. Each sandbox's disk has one of its own, which lies in memory and is
+ * seldom larger than this. */
+#define NODE_BYTES "8192"
 #define MIN_IMAGE_BYTES (512 * MIB)
 #define FIRST_IMAGE_BYTES (8 * GIB)
 #define MIN_STEP_BYTES (1 * GIB)
@@ -93,7 +96,7 @@ static int run_mkfs(int engine_fd, struct cay_error *err)
             _exit(126);
         (void)setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
         execlp("mkfs.btrfs", "mkfs.btrfs", "-q", "-K", "-L", "cay", "-m", "single", "-d", "single",
-               IMAGE_NEW, (char *)NULL);
+               "-n", NODE_BYTES, IMAGE_NEW, (char *)NULL);
         _exit(errno == ENOENT ? 127 : 126);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
