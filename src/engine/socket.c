@@ -11,10 +11,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #define BACKLOG 256 /* connections that wait for the server's next look */
@@ -126,13 +126,12 @@ static bool (*const kinds[])(struct cay_sockets *out) = {
 int cay_sockets_make(pid_t pid, uint32_t kind, struct cay_sockets *out, struct cay_error *err)
 {
     static int home = -1;
-    char path[32];
     if (kind >= CAY_COUNT(kinds) || !kinds[kind])
         return cay_fail(err, CAY_ERR_INVALID, "no kind of socket %u", kind);
     if (home < 0)
         home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    snprintf(path, sizeof path, "/proc/%d/ns/net", pid);
-    CAY_AUTO_FD int there = open(path, O_RDONLY | O_CLOEXEC);
+    /* not by its name in /proc, which the kernel would remember as long as the sandbox lives */
+    CAY_AUTO_FD int there = (int)syscall(SYS_pidfd_open, pid, 0);
     if (home < 0 || there < 0 || setns(there, CLONE_NEWNET) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the sandbox's network");
     bool made = kinds[kind](out);

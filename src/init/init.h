@@ -130,6 +130,11 @@ struct cay_start_status {
     int32_t error;
 };
 
+/* stack.c: goes on with another stack, for good. Nothing that lay on the old one may be used any
+ * more: arguments, environment, what the kernel told at the start (so no clock of the C library).
+ */
+void CAY_NORETURN cay_stack_move(void (*go_on)(void));
+
 /* main.c */
 uint64_t cay_init_token(enum cay_token what, size_t slot, uint32_t use);
 void cay_init_watch(struct cay_init *in, int fd, enum cay_token what, size_t slot, uint32_t use);

@@ -106,6 +106,28 @@ TEST(init_runs)
     sut_end(&s);
 }
 
+/* Whatever else is mapped is a sandbox's memory: see stack.c. */
+TEST(init_has_nothing_beside_its_data)
+{
+    struct sut s;
+    char path[32], line[256];
+    if (!sut_begin(&s))
+        return;
+    snprintf(path, sizeof path, "/proc/%d/maps", s.pid);
+    CHECK_EQ("answers", sut_ask(s.conn, (struct cay_init_request){.op = CAY_INIT_PING}), 0);
+    FILE *maps = fopen(path, "re");
+    int guards = 0, others = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        guards += strstr(line, " ---p ") != NULL;
+        others += strtoull(line, NULL, 16) >= 1ULL << 32 && !strstr(line, "[vsyscall]");
+    }
+    CHECK_EQ("a guard below the stack", guards, 1);
+    CHECK_EQ("others", others, 0);
+    if (maps)
+        fclose(maps);
+    sut_end(&s);
+}
+
 TEST(init_names_whom_a_signal_ended)
 {
     static const struct {

@@ -147,19 +147,9 @@ static int wait_ms(const struct cay_init *in)
     return left < 0 ? 0 : left > 60000 ? 60000 : (int)left + 1;
 }
 
-/* The first argument: how large a file may become, for all but ourselves, since logs are bounded by
- * other means. Absent: unlimited. */
-int main(int argc, char **argv)
+static void run(void)
 {
     struct cay_init *in = &init;
-    in->file_bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : RLIM_INFINITY;
-    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || getpid() != 1)
-        _exit(2);
-    if (argc > 2 && strcmp(argv[2], CAY_INIT_ALONE) == 0 && cay_alone_open(in) < 0)
-        _exit(5);
-    set_up(in);
-    if (cay_caps_become_init() < 0)
-        _exit(4);
     for (;;) {
         struct epoll_event events[EVENTS];
         int n = epoll_wait(in->epoll_fd, events, EVENTS, wait_ms(in));
@@ -172,4 +162,21 @@ int main(int argc, char **argv)
         }
         cay_reap_timers(in);
     }
+}
+
+/* The first argument: how large a file may become, for all but ourselves, since logs are bounded by
+ * other means. Absent: unlimited. */
+int main(int argc, char **argv)
+{
+    struct cay_init *in = &init;
+    in->file_bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : RLIM_INFINITY;
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || getpid() != 1)
+        _exit(2);
+    (void)prctl(PR_SET_NAME, "cay-init"); /* executed from a memfd it has that one's */
+    if (argc > 2 && strcmp(argv[2], CAY_INIT_ALONE) == 0 && cay_alone_open(in) < 0)
+        _exit(5);
+    set_up(in);
+    if (cay_caps_become_init() < 0)
+        _exit(4);
+    cay_stack_move(run);
 }

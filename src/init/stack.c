@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel puts a stack at the far end of the address space, with page tables of its own: 12 KiB
+ * of each sandbox's memory, and more to copy for each process that it starts. This one lies with
+ * the data; the other is given back, and with it all else that lies beyond our data: the arguments
+ * (/proc/1/cmdline is empty) and the page that answers for the kernel. */
+#include "init/init.h"
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#define STACK_BYTES (256 << 10) /* what is never touched is no memory */
+
+#if defined __x86_64__
+#define CHANGE "mov %0, %%rsp; xor %%ebp, %%ebp; call *%1; hlt"
+#elif defined __aarch64__
+#define CHANGE "mov sp, %0; mov x29, xzr; blr %1; brk 0"
+#else
+#error "how to change the stack of this processor?"
+#endif
+
+extern char _end[];                          /* of our data; by the linker */
+static _Alignas(16) char stack[STACK_BYTES]; /* by the page it would push others onto theirs */
+static char *others, *others_end;
+static void (*next)(void);
+
+static char *page_of(const void *at)
+{
+    return (char *)((uintptr_t)at & ~(getauxval(AT_PAGESZ) - 1));
+}
+
+static void CAY_NORETURN moved(void)
+{
+    (void)munmap(others, (size_t)(others_end - others)); /* if not, it only costs */
+    next();
+    _exit(6);
+}
+
+void cay_stack_move(void (*go_on)(void))
+{
+    size_t page = getauxval(AT_PAGESZ);
+    const char *last = (const char *)getauxval(AT_EXECFN); /* behind it is one word, and no more */
+    others = page_of(_end) + page;
+    others_end = page_of(last + strlen(last) + sizeof last) + page;
+    next = go_on;
+    if (mprotect(page_of(stack) + page, page, PROT_NONE) < 0) /* whoever runs over it dies there */
+        _exit(6);
+    __asm__ volatile(CHANGE : : "r"(page_of(stack + sizeof stack)), "r"(moved) : "memory");
+    __builtin_unreachable();
+}
