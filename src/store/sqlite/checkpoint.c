@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passive checkpoints hold nobody up, but the log starts over only when all of it is written back
- * and no reader is in it. While writes never pause that does not happen by itself: once the log has
- * grown large, writers wait for it, and a second checkpoint takes the little that is left. */
+ * and no reader is in it. While writes never pause that does not happen by itself: so a second
+ * checkpoint, for which writers wait, takes the little that came meanwhile. */
 #include "store/sqlite/checkpoint.h"
 #include "model/limits.h"
 #include "store/store.h"
@@ -29,7 +29,7 @@ static int committed(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-static bool wait_for_work(struct cay_sqlite_checkpoint *c, bool *large_out)
+static bool wait_for_work(struct cay_sqlite_checkpoint *c)
 {
     (void)pthread_mutex_lock(&c->lock);
     c->running = false;
@@ -40,7 +40,6 @@ static bool wait_for_work(struct cay_sqlite_checkpoint *c, bool *large_out)
     c->wanted = false;
     c->running = true;
     c->base = c->pages;
-    *large_out = c->pages >= CAY_STORE_WAL_MAX;
     (void)pthread_mutex_unlock(&c->lock);
     return go_on;
 }
@@ -72,10 +71,9 @@ static void checkpoint(struct cay_sqlite_checkpoint *c, int mode)
 static void *write_back(void *arg)
 {
     struct cay_sqlite_checkpoint *c = arg;
-    for (bool large; wait_for_work(c, &large);) {
+    while (wait_for_work(c)) {
         checkpoint(c, SQLITE_CHECKPOINT_PASSIVE);
-        if (large)
-            checkpoint(c, SQLITE_CHECKPOINT_RESTART);
+        checkpoint(c, SQLITE_CHECKPOINT_RESTART);
     }
     return NULL;
 }
