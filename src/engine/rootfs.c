@@ -11,6 +11,7 @@
  * host's user namespace, and files that only root may touch are closed to root inside as well. */
 #include "base/beneath.h"
 #include "engine/plan.h"
+#include "model/limits.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -216,15 +217,32 @@ static const struct {
 /* Runtimes size their heaps and thread pools by these files. They tell the sandbox's own limits in
  * cgroup v2's form, whatever the host has; the real tree is not in sight. What is the same for all
  * lies in /sys/fs/cgroup itself. The rest lies in /dev, the one tree that is each sandbox's own
- * already, and links lead there. */
+ * already, and links lead there; from there they lead back again to what is usual, which lies in
+ * /sys once for all, because each file is a page of memory. */
 #define LIMITS ".limits"
+#define USUAL_LIMITS "fs/cgroup/.usual"
 static const struct {
     const char *name, *text;
-} limits[] = {{"cgroup.controllers", "cpu memory pids\n"},
-              {"memory.swap.max", "0\n"},
-              {"cpu.max", NULL},
-              {"memory.max", NULL},
-              {"pids.max", NULL}};
+} same_limits[] = {{"cgroup.controllers", "cpu memory pids\n"}, {"memory.swap.max", "0\n"}};
+static const char *const own_limits[] = {"cpu.max", "memory.max", "pids.max"};
+
+struct limits {
+    char of[CAY_COUNT(own_limits)][32];
+};
+
+static struct limits tell_limits(uint32_t cpu_milli, uint64_t memory_bytes, uint32_t pids)
+{
+    struct limits told;
+    snprintf(told.of[0], sizeof told.of[0], "%u 100000\n", cpu_milli * 100);
+    snprintf(told.of[1], sizeof told.of[1], "%llu\n", (unsigned long long)memory_bytes);
+    snprintf(told.of[2], sizeof told.of[2], "%u\n", pids);
+    return told;
+}
+
+static struct limits usual_limits(void)
+{
+    return tell_limits(CAY_DEFAULT_CPU_MILLI, CAY_DEFAULT_MEMORY_BYTES, CAY_DEFAULT_PIDS);
+}
 
 static int write_text(int dir, const char *path, const char *text, struct cay_error *err)
 {
@@ -235,16 +253,26 @@ static int write_text(int dir, const char *path, const char *text, struct cay_er
     return 0;
 }
 
+static int link_to(const char *to, int dir, const char *path, struct cay_error *err)
+{
+    if (symlinkat(to, dir, path) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link %s", path);
+    return 0;
+}
+
 static int fill_limits(int dir, const struct cay_engine_request *rq, struct cay_error *err)
 {
-    char cpu[32], memory[32], pids[32];
-    snprintf(cpu, sizeof cpu, "%u 100000\n", rq->cpu_milli * 100);
-    snprintf(memory, sizeof memory, "%llu\n", (unsigned long long)rq->memory_bytes);
-    snprintf(pids, sizeof pids, "%u\n", rq->pids);
-    int r = write_text(dir, LIMITS "/cpu.max", cpu, err);
-    if (r == 0)
-        r = write_text(dir, LIMITS "/memory.max", memory, err);
-    return r < 0 ? r : write_text(dir, LIMITS "/pids.max", pids, err);
+    const struct limits own = tell_limits(rq->cpu_milli, rq->memory_bytes, rq->pids),
+                        usual = usual_limits();
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < CAY_COUNT(own_limits); i++) {
+        char path[64], to[64];
+        snprintf(path, sizeof path, LIMITS "/%s", own_limits[i]);
+        snprintf(to, sizeof to, "/sys/" USUAL_LIMITS "/%s", own_limits[i]);
+        r = strcmp(own.of[i], usual.of[i]) == 0 ? link_to(to, dir, path, err)
+                                                : write_text(dir, path, own.of[i], err);
+    }
+    return r;
 }
 
 static int fill_dev(int dir, struct cay_error *err)
@@ -254,8 +282,8 @@ static int fill_dev(int dir, struct cay_error *err)
                     makedev(devices[i].major, devices[i].minor)) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev/%s", devices[i].name);
     for (size_t i = 0; i < CAY_COUNT(links); i++)
-        if (symlinkat(links[i].to, dir, links[i].name) < 0)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /dev/%s", links[i].name);
+        if (link_to(links[i].to, dir, links[i].name, err) < 0)
+            return err->code;
     if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 01777) < 0 ||
         mkdirat(dir, LIMITS, 0755) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
@@ -381,27 +409,38 @@ static int stage_void(struct cay_error *err)
  * a few files as they were when we started, and every sandbox's limits. Made once, and read-only;
  * a sandbox's copy is two mounts. */
 static const char *const sys_dirs[] = {
-    "class",          "class/net", "devices",
-    "devices/system", "fs",        "fs/cgroup",
-    "kernel",         "kernel/mm", "kernel/mm/transparent_hugepage"};
+    "class",     "class/net",  "devices", "devices/system", "fs",
+    "fs/cgroup", USUAL_LIMITS, "kernel",  "kernel/mm",      "kernel/mm/transparent_hugepage"};
 static const char *const sys_files[] = {"kernel/mm/transparent_hugepage/enabled",
                                         "kernel/mm/transparent_hugepage/hpage_pmd_size"};
 
+static int fill_sys_limits(int dir, struct cay_error *err)
+{
+    const struct limits usual = usual_limits();
+    char path[128], to[64];
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < CAY_COUNT(same_limits); i++) {
+        snprintf(path, sizeof path, "fs/cgroup/%s", same_limits[i].name);
+        r = write_text(dir, path, same_limits[i].text, err);
+    }
+    for (size_t i = 0; r == 0 && i < CAY_COUNT(own_limits); i++) {
+        snprintf(path, sizeof path, "fs/cgroup/%s", own_limits[i]);
+        snprintf(to, sizeof to, "/dev/" LIMITS "/%s", own_limits[i]);
+        r = link_to(to, dir, path, err);
+        snprintf(path, sizeof path, USUAL_LIMITS "/%s", own_limits[i]);
+        if (r == 0)
+            r = write_text(dir, path, usual.of[i], err);
+    }
+    return r;
+}
+
 static int fill_sys(int dir, int real, struct cay_error *err)
 {
-    char path[128], to[64], text[256];
-    int r = 0;
+    char text[256];
     for (size_t i = 0; i < CAY_COUNT(sys_dirs); i++)
         if (mkdirat(dir, sys_dirs[i], 0755) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /sys/%s", sys_dirs[i]);
-    for (size_t i = 0; r == 0 && i < CAY_COUNT(limits); i++) {
-        snprintf(path, sizeof path, "fs/cgroup/%s", limits[i].name);
-        snprintf(to, sizeof to, "/dev/" LIMITS "/%s", limits[i].name);
-        if (limits[i].text)
-            r = write_text(dir, path, limits[i].text, err);
-        else if (symlinkat(to, dir, path) < 0)
-            r = cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot link /sys/%s", path);
-    }
+    int r = fill_sys_limits(dir, err);
     for (size_t i = 0; r == 0 && i < CAY_COUNT(sys_files); i++) {
         CAY_AUTO_FD int from = openat(real, sys_files[i], O_RDONLY | O_CLOEXEC);
         ssize_t len = from < 0 ? 0 : read(from, text, sizeof text - 1);

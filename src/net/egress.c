@@ -90,9 +90,10 @@ struct order {
 
 static void *copy(struct cay_arena *a, const void *from, size_t count, size_t size)
 {
-    void *made = cay_arena_alloc(a, count * size + 1);
-    if (count)
-        memcpy(made, from, count * size);
+    if (count == 0)
+        return NULL; /* most have no rules, and an arena is no small thing */
+    void *made = cay_arena_alloc(a, count * size);
+    memcpy(made, from, count * size);
     return made;
 }
 
