@@ -217,8 +217,8 @@ static const struct {
 /* Runtimes size their heaps and thread pools by these files. They tell the sandbox's own limits in
  * cgroup v2's form, whatever the host has; the real tree is not in sight. What is the same for all
  * lies in /sys/fs/cgroup itself. The rest lies in /dev, the one tree that is each sandbox's own
- * already, and links lead there; from there they lead back again to what is usual, which lies in
- * /sys once for all, because each file is a page of memory. */
+ * already, and links lead there. Where nobody asked for others than the usual ones, that is a link
+ * back to files that lie in /sys once for all: each file is a page of memory. */
 #define LIMITS ".limits"
 #define USUAL_LIMITS "fs/cgroup/.usual"
 static const struct {
@@ -232,7 +232,7 @@ struct limits {
 
 static struct limits tell_limits(uint32_t cpu_milli, uint64_t memory_bytes, uint32_t pids)
 {
-    struct limits told;
+    struct limits told = {0};
     snprintf(told.of[0], sizeof told.of[0], "%u 100000\n", cpu_milli * 100);
     snprintf(told.of[1], sizeof told.of[1], "%llu\n", (unsigned long long)memory_bytes);
     snprintf(told.of[2], sizeof told.of[2], "%u\n", pids);
@@ -264,13 +264,15 @@ static int fill_limits(int dir, const struct cay_engine_request *rq, struct cay_
 {
     const struct limits own = tell_limits(rq->cpu_milli, rq->memory_bytes, rq->pids),
                         usual = usual_limits();
+    if (memcmp(&own, &usual, sizeof own) == 0)
+        return link_to("/sys/" USUAL_LIMITS, dir, LIMITS, err);
+    if (mkdirat(dir, LIMITS, 0755) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make /dev/" LIMITS);
     int r = 0;
     for (size_t i = 0; r == 0 && i < CAY_COUNT(own_limits); i++) {
-        char path[64], to[64];
+        char path[64];
         snprintf(path, sizeof path, LIMITS "/%s", own_limits[i]);
-        snprintf(to, sizeof to, "/sys/" USUAL_LIMITS "/%s", own_limits[i]);
-        r = strcmp(own.of[i], usual.of[i]) == 0 ? link_to(to, dir, path, err)
-                                                : write_text(dir, path, own.of[i], err);
+        r = write_text(dir, path, own.of[i], err);
     }
     return r;
 }
@@ -284,8 +286,7 @@ static int fill_dev(int dir, struct cay_error *err)
     for (size_t i = 0; i < CAY_COUNT(links); i++)
         if (link_to(links[i].to, dir, links[i].name, err) < 0)
             return err->code;
-    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 01777) < 0 ||
-        mkdirat(dir, LIMITS, 0755) < 0)
+    if (mkdirat(dir, "pts", 0755) < 0 || mkdirat(dir, "shm", 01777) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make directories of /dev");
     return 0;
 }

@@ -67,11 +67,12 @@ def test_file_size(server, client):
 
 
 @pytest.mark.native("a container sees what the Engine shows it")
-def test_runtimes_read_their_limits(server, client):
-    box = client.create("box", cpuCores=0.5, memoryGB=0.25)
+@pytest.mark.parametrize("cores, gib", [(1, 2), (0.5, 2), (1, 0.25)])
+def test_runtimes_read_their_limits(server, client, cores, gib):
+    box = client.create("box", cpuCores=cores, memoryGB=gib)
     shown = client.sh("box", "cd /sys/fs/cgroup; for f in cgroup.controllers cpu.max memory.max memory.swap.max pids.max; do cat $f; done")
     pids = knob(server.group(box["id"]), "pids.max")
-    assert shown.splitlines() == ["cpu memory pids", "50000 100000", str(256 * MIB), "0", pids]
+    assert shown.splitlines() == ["cpu memory pids", f"{cores * 100000:.0f} 100000", f"{gib * 1024 * MIB:.0f}", "0", pids]
     assert client.exec("box", "echo max > /sys/fs/cgroup/memory.swap.max", user="root")["exitCode"] != 0
 
 
