@@ -293,6 +293,10 @@ void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p)
         cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
     } else if (only_looks(p)) {
         begin(d, box, p);
+    } else if (p->request.op == CAY_ENGINE_DROP && cay_images_export(d, box)) {
+        /* that lasts as long as its reader likes, and nobody can wait for it */
+        cay_fail_as(&err, CAY_ERR_CONFLICT, "SNAPSHOT_IN_USE", "it is being exported");
+        cay_dispatcher_answer(d, p, &err, NULL, 0, -1);
     } else {
         bool ends = p->request.op == CAY_ENGINE_DESTROY && box->record.running &&
                     box->record.intent == CAY_INTENT_STOP;

@@ -237,6 +237,8 @@ void cay_care_tick(struct cay_dispatcher *d, int64_t now_ms);
 /* images.c */
 /* Any request of theirs; what it brought is taken over. */
 void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int *fds, int count);
+/* Somebody reads this snapshot. */
+bool cay_images_export(const struct cay_dispatcher *d, const struct cay_box *box);
 int cay_images_check(const struct cay_engine_request *rq, int fd_count, struct cay_error *err);
 void cay_images_sweep(struct cay_dispatcher *d); /* once, after the start */
 void cay_images_ready(struct cay_dispatcher *d, struct cay_image_job *job);

@@ -271,6 +271,14 @@ void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int 
     cay_images_pump(d);
 }
 
+bool cay_images_export(const struct cay_dispatcher *d, const struct cay_box *box)
+{
+    for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++)
+        if (d->image_jobs[i].used && d->image_jobs[i].holds == box)
+            return true;
+    return false;
+}
+
 void cay_images_sweep(struct cay_dispatcher *d)
 {
     if (add(d, SWEEP, NULL, NULL, 0))

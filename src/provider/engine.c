@@ -43,7 +43,7 @@ static const char *static_name(const char *name)
         "IMAGE_NOT_FOUND",  "SANDBOX_NOT_RUNNING", "SNAPSHOT_NOT_FOUND", "VOLUME_NOT_FOUND",
         "DISK_FULL",        "TOO_MANY_LAYERS",     "MEMORY_IN_USE",      "DISK_IN_USE",
         "BAD_LAYER",        "LAYER_TOO_LARGE",     "LAYER_MISSING",      "DIGEST_MISMATCH",
-        "IMAGE_STORE_FULL", "TOO_MANY_BUILDS",     "ENGINE_ELSEWHERE"};
+        "IMAGE_STORE_FULL", "TOO_MANY_BUILDS",     "ENGINE_ELSEWHERE",   "SNAPSHOT_IN_USE"};
     for (size_t i = 0; i < CAY_COUNT(known); i++)
         if (strcmp(known[i], name) == 0)
             return known[i];
