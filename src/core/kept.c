@@ -327,7 +327,7 @@ void cay_core_expire_kept(struct cay_core *core, int64_t now_ms)
         if (r == 0)
             cay_log_info("%s %s removed: its time is over", cay_kept_kind_name(kept->kind),
                          kept->id);
-        else if (r != CAY_ERR_NOT_FOUND) /* somebody was faster, or it is being made */
+        else if (r != CAY_ERR_NOT_FOUND && r != CAY_ERR_CONFLICT) /* it went, or is in use */
             cay_log_error(&err, "cannot remove %s, whose time is over", kept->id);
     }
 }

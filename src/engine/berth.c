@@ -230,7 +230,7 @@ struct berth_message {
 void cay_berth_serve(const struct cay_engine *e, int sock)
 {
     char byte;
-    cay_hull_lighten();
+    cay_hull_bequeath();
     while (recv(sock, &byte, 1, 0) == 1) {
         struct berth_message m = {0};
         CAY_CLEANUP(cay_berth_done) struct cay_berth b;

@@ -29,7 +29,7 @@
 #define IMAGE_NEW "disk.img.new"
 /* Of the filesystem's trees. Each sandbox's disk has one of its own, which lies in memory and is
  * seldom larger than this. */
-#define NODE_BYTES "8192"
+#define NODE_BYTES 8192
 #define MIN_IMAGE_BYTES (512 * MIB)
 #define FIRST_IMAGE_BYTES (8 * GIB)
 #define MIN_STEP_BYTES (1 * GIB)
@@ -86,6 +86,9 @@ static bool is_on(int fd, unsigned long magic)
 static int run_mkfs(int engine_fd, struct cay_error *err)
 {
     int status = 0;
+    char node[24];
+    long page = sysconf(_SC_PAGESIZE); /* none may be smaller */
+    snprintf(node, sizeof node, "%ld", page > NODE_BYTES ? page : NODE_BYTES);
     pid_t pid = fork();
     if (pid == 0) {
         sigset_t none;
@@ -96,7 +99,7 @@ static int run_mkfs(int engine_fd, struct cay_error *err)
             _exit(126);
         (void)setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
         execlp("mkfs.btrfs", "mkfs.btrfs", "-q", "-K", "-L", "cay", "-m", "single", "-d", "single",
-               "-n", NODE_BYTES, IMAGE_NEW, (char *)NULL);
+               "-n", node, IMAGE_NEW, (char *)NULL);
         _exit(errno == ENOENT ? 127 : 126);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)

@@ -214,23 +214,19 @@ static int leave_out(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
-void cay_hull_lighten(void)
+/* Sandboxes die before the server. First processes are born with it: to find its own file would
+ * cost each more, and the kernel would remember that file as long as the sandbox lives. Whoever
+ * clones them dies before the server as well, and there will be another. */
+static void be_expendable(void)
 {
-    (void)dl_iterate_phdr(leave_out, NULL);
+    CAY_AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    (void)!write(fd, "500", 3); /* not the most important of all things */
 }
 
-/* Sandboxes die before the server. A first process is born with it: to find its own file would cost
- * more, and the kernel would remember that file as long as the sandbox lives. */
-static void be_expendable(bool yes)
+void cay_hull_bequeath(void)
 {
-    static int fd = -1;
-    static char before[16];
-    if (fd < 0)
-        fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
-    if (yes && pread(fd, before, sizeof before - 1, 0) > 0)
-        (void)!pwrite(fd, "500", 3, 0); /* not the most important of all things */
-    else if (!yes)
-        (void)!pwrite(fd, before, strlen(before), 0);
+    be_expendable();
+    (void)dl_iterate_phdr(leave_out, NULL);
 }
 
 pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int cgroup_fd,
@@ -245,7 +241,6 @@ pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int 
     };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a socket pair");
-    be_expendable(true);
     pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
     if (pid == 0) {
         close(pair[0]);
@@ -254,7 +249,6 @@ pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int 
         live(&h);
     }
     int saved = errno;
-    be_expendable(false);
     close(pair[1]);
     if (pid < 0) {
         close(pair[0]);

@@ -242,6 +242,15 @@ int cay_images_check(const struct cay_engine_request *rq, int fd_count, struct c
     return 0;
 }
 
+/* A snapshot has no other job than its end; that may wait until a copy is made. */
+static bool is_going(const struct cay_box *box)
+{
+    for (const struct cay_pending *p = box->queue; p; p = p->next)
+        if (p->request.op == CAY_ENGINE_DROP)
+            return true;
+    return box->job || box->current;
+}
+
 void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int *fds, int count)
 {
     struct cay_error err;
@@ -252,7 +261,7 @@ void cay_images_take(struct cay_dispatcher *d, struct cay_pending *p, const int 
     }
     const bool snapshot = p->request.op == CAY_ENGINE_IMAGE_EXPORT && *p->request.id;
     struct cay_box *box = snapshot ? cay_boxes_find(d, p->request.id) : NULL;
-    const bool goes = box && (box->job || box->current); /* nothing else is asked of one */
+    const bool goes = box && is_going(box);
     struct cay_image_job *job = goes ? NULL : add(d, p->request.op, p, fds, count);
     if (!job) {
         for (int i = 0; i < count; i++)

@@ -43,8 +43,9 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err);
 pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int cgroup_fd,
                      int other_fd, int *sock_out, struct cay_error *err);
 
-/* hull.c: what hulls do not need is not copied into them, from now on. */
-void cay_hull_lighten(void);
+/* hull.c: from now on hulls get from us what they need and no more: no libraries that they do not
+ * call, and the rank of what dies first when memory is short, which we have as well then. */
+void cay_hull_bequeath(void);
 
 /* launch.c: brings up the first process, and lets it run when `record` has written down who it
  * is. When it fails *killed_out tells whether somebody killed the process before it was cay-init:

@@ -457,7 +457,7 @@ static int fill_sys(int dir, int real, struct cay_error *err)
  * be cloned on kernels before 6.13. */
 static int stage_sys(struct cay_error *err)
 {
-    static const struct option options[] = {{"mode", "0755"}, {"size", "64k"}, {0}};
+    static const struct option options[] = {{"mode", "0755"}, {"size", "1m"}, {0}};
     const unsigned closed = NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC;
     struct mount_attr ro = {.attr_set = MOUNT_ATTR_RDONLY};
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, closed, err);

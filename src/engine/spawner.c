@@ -304,7 +304,7 @@ void cay_spawner_serve(struct cay_engine *engine, int sock)
 {
     struct cay_job job;
     int fds[CAY_BERTH_FDS], fd_count;
-    cay_hull_lighten();
+    cay_hull_bequeath();
     for (;;) {
         struct cay_job_reply reply = {0};
         ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, CAY_BERTH_FDS, &fd_count);

@@ -98,7 +98,7 @@ static bool read_status(const char *pid, struct cay_file_process *p, uint32_t *g
     return true;
 }
 
-/* Words set off by blanks; one that has none (it is a zombie) keeps its name. */
+/* Words set off by blanks; one that has none (pid 1, a zombie) keeps its name. */
 static void read_command(const char *pid, char command[COMMAND_MAX])
 {
     char text[COMMAND_MAX];

@@ -12,8 +12,12 @@
 
 #if defined __x86_64__
 #define CHANGE "mov %0, %%rsp; xor %%ebp, %%ebp; call *%1; hlt"
+#define TOP "rax"
+#define GO_ON "rdx"
 #elif defined __aarch64__
 #define CHANGE "mov sp, %0; mov x29, xzr; blr %1; brk 0"
+#define TOP "x0"
+#define GO_ON "x1"
 #else
 #error "how to change the stack of this processor?"
 #endif
@@ -38,12 +42,15 @@ static void CAY_NORETURN moved(void)
 void cay_stack_move(void (*go_on)(void))
 {
     size_t page = getauxval(AT_PAGESZ);
-    const char *last = (const char *)getauxval(AT_EXECFN); /* behind it is one word, and no more */
+    const char *last = (const char *)getauxval(AT_EXECFN); /* behind it is a word at most */
     others = page_of(_end) + page;
     others_end = page_of(last + strlen(last) + sizeof last) + page;
     next = go_on;
     if (mprotect(page_of(stack) + page, page, PROT_NONE) < 0) /* whoever runs over it dies there */
         _exit(6);
-    __asm__ volatile(CHANGE : : "r"(page_of(stack + sizeof stack)), "r"(moved) : "memory");
+    /* in registers that are not the frame's, which is cleared before the call */
+    register char *top __asm__(TOP) = page_of(stack + sizeof stack);
+    register void (*to)(void) __asm__(GO_ON) = moved;
+    __asm__ volatile(CHANGE : : "r"(top), "r"(to) : "memory");
     __builtin_unreachable();
 }

@@ -344,7 +344,7 @@
 #define CAY_STORE_READERS 8      /* connections that read */
 #define CAY_STORE_BUSY_MS 10000  /* for a lock that another program holds */
 #define CAY_STORE_WAL_PAGES 2000 /* grown by so many, the write-ahead log is written back */
-#define CAY_STORE_WAL_MAX (2 * CAY_STORE_WAL_PAGES) /* from here on writers wait for that */
+#define CAY_STORE_WAL_MAX (2 * CAY_STORE_WAL_PAGES) /* writers wait for all of it from here */
 #define CAY_STORE_RESTART_MS 100                    /* but no longer than this for a reader */
 #define CAY_STORE_DUE 256
 #define CAY_STORE_FORGET 500                  /* rows removed in one step */

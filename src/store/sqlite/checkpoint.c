@@ -62,19 +62,20 @@ int cay_sqlite_checkpoint_mend(struct cay_sqlite_checkpoint *c, struct cay_sqlit
 }
 
 /* A failure (a full disk, a reader that stays) is met again when the log has grown on. */
-static void checkpoint(struct cay_sqlite_checkpoint *c, int mode)
+static bool checkpoint(struct cay_sqlite_checkpoint *c, int mode)
 {
-    if (sqlite3_wal_checkpoint_v2(c->db.db, NULL, mode, NULL, NULL) != SQLITE_OK)
-        cay_sqlite_checkpoint_note(c, &c->db);
+    if (sqlite3_wal_checkpoint_v2(c->db.db, NULL, mode, NULL, NULL) == SQLITE_OK)
+        return true;
+    cay_sqlite_checkpoint_note(c, &c->db);
+    return false;
 }
 
 static void *write_back(void *arg)
 {
     struct cay_sqlite_checkpoint *c = arg;
-    while (wait_for_work(c)) {
-        checkpoint(c, SQLITE_CHECKPOINT_PASSIVE);
-        checkpoint(c, SQLITE_CHECKPOINT_RESTART);
-    }
+    while (wait_for_work(c))
+        if (checkpoint(c, SQLITE_CHECKPOINT_PASSIVE))
+            (void)checkpoint(c, SQLITE_CHECKPOINT_RESTART);
     return NULL;
 }
 

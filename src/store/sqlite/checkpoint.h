@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing the log back into the database, on a thread and connection of its own, so that no commit
- * waits for it. */
+/* Writing the log back into the database, on a thread and connection of its own, so that commits
+ * wait for the last bit of it only. */
 #pragma once
 #include "store/sqlite/db.h"
 #include <pthread.h>
