@@ -88,7 +88,7 @@ def density(b):
     report = [
         (f"{count} idle sandboxes: alive", alive, "", f"= {count}", None, None),
         (f"{count} idle sandboxes: made in", few_s + rest_s, "s", "< 15", scaled, docker_s and docker_s * count),
-        (f"{count} idle sandboxes: memory each, by MemFree and lists of free pages", raw_kib / count, "KiB", "<= 700", None, None),
+        (f"{count} idle sandboxes: memory each, by free memory", raw_kib / count, "KiB", "<= 700", None, None),
         (f"{count} idle sandboxes: the same, caches dropped", kib / count, "KiB", "", scaled, docker_kib),
         (f"create through HTTP, p50, {count} alive", at_count, "ms", "<= 2 x, ratio >= 0.5", f"cay with {FEW} alive", at_few),
         (f"{count} idle sandboxes: server + engine RSS", rss, "MiB", "< 57 (60 MB)", None, None),
