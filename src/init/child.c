@@ -3,6 +3,7 @@
  * are looked up before any right is raised, every descriptor of pid 1 is gone before the tenant's
  * directory is entered, and that happens with the tenant's rights. */
 #include "init/init.h"
+#include "init/slice.h"
 #include "init/user.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -180,5 +181,6 @@ void cay_child_run(const struct cay_child *c)
         default_env(env, &envc, 4, "TERM", "xterm-256color");
     (void)sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    cay_slice_set(CAY_SLICE_USUAL_NS);
     run(words + 2, env);
 }

@@ -6,6 +6,7 @@
  * CAY_INIT_CAPS, behind a seccomp filter, with an empty environment, /dev/null at 0 to 2, its
  * listening socket at 3 and a lock at 4. */
 #include "init/init.h"
+#include "init/slice.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -178,5 +179,6 @@ int main(int argc, char **argv)
     set_up(in);
     if (cay_caps_become_init() < 0)
         _exit(4);
+    cay_slice_set(CAY_SLICE_SHORT_NS);
     cay_stack_move(run);
 }
