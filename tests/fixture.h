@@ -10,6 +10,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+/* Where the logs of a sandbox lie, for "%c/%s". */
+#define LOGS_OF(id) (id)[strlen(id) - 1], id
+
 struct fixture {
     struct cay_core *core;
     struct cay_store *store;

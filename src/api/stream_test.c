@@ -49,7 +49,7 @@ static void log_open(struct log *l)
     struct cay_sandbox sb = fixture_create(&l->f, "box", false);
     CHECK_EQ("exec", fixture_exec(&l->f, "box", "sleep", NULL, &l->ex, &err), 0);
     char path[200];
-    snprintf(path, sizeof path, "%s/logs/%s/%s.log", test_dir(), sb.id, l->ex.id);
+    snprintf(path, sizeof path, "%s/logs/%c/%s/%s.log", test_dir(), LOGS_OF(sb.id), l->ex.id);
     l->fd = open(path, O_RDWR | O_CLOEXEC);
     CHECK("the log is there", l->fd >= 0);
     cay_writer_init(&l->w, l->fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);

@@ -7,6 +7,7 @@
 #include "core/network.h"
 #include "core/once.h"
 #include "core/secret.h"
+#include "log/files.h"
 #include <string.h>
 #include <sys/random.h>
 #include <sys/sysinfo.h>
@@ -95,7 +96,7 @@ int cay_core_open(const struct cay_config *cfg, struct cay_core **out, struct ca
 
     int r = cay_path_open_dir(cfg->data_fd, "logs", 0700, &logs_fd, err);
     if (r == 0)
-        cay_path_spread(logs_fd); /* sandboxes come and go, each with its logs */
+        cay_log_shelve(logs_fd);
     if (r == 0)
         r = cay_store_open(cfg->store, cfg, &store, err);
     if (r == 0)

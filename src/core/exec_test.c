@@ -217,15 +217,15 @@ TEST(exec_that_is_lost_is_recorded_in_the_end)
     struct cay_error err = {0};
     struct cay_execution ex;
     struct cay_sandbox out;
-    char fact[2 * CAY_ID_SIZE + 8], dir[CAY_ID_SIZE + 32], events[4096];
+    char fact[2 * CAY_ID_SIZE + 16], dir[CAY_ID_SIZE + 32], events[4096];
     CAY_AUTO_FD int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     struct pollfd news = {.fd = watch, .events = POLLIN};
     struct fixture f;
     fixture_open(&f);
     struct cay_sandbox sb = fixture_create(&f, "box", false);
     CHECK_EQ("a command", fixture_exec(&f, "box", "sleep", "1", &ex, &err), 0);
-    (void)snprintf(fact, sizeof fact, "%s/%s.fact", sb.id, ex.id);
-    (void)snprintf(dir, sizeof dir, "/proc/self/fd/%d/%s", f.core->logs_fd, sb.id);
+    (void)snprintf(fact, sizeof fact, "%c/%s/%s.fact", LOGS_OF(sb.id), ex.id);
+    (void)snprintf(dir, sizeof dir, "/proc/self/fd/%d/%c/%s", f.core->logs_fd, LOGS_OF(sb.id));
     CHECK_EQ("in its place", mkdirat(f.core->logs_fd, fact, 0700), 0);
     CHECK("a watch", inotify_add_watch(watch, dir, IN_DELETE) >= 0);
     CHECK_EQ("a thread", cay_settler_start(f.core, &err), 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/core.h"
 #include "core/history.h"
+#include "log/files.h"
 #include "tests/fixture.h"
 #include <stdio.h>
 #include <sys/resource.h>
@@ -105,15 +106,13 @@ TEST(history_without_descriptors_keeps_nobody_waiting)
     struct cay_exec_spec spec = {0};
     struct rlimit before, few;
     char exec_id[CAY_ID_SIZE];
-    char path[2 * CAY_ID_SIZE + 8];
+    CAY_AUTO_FD int log_fd = -1;
     fixture_open(&f);
     int dir_fd = open(test_dir(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK_EQ("open", cay_historian_open(&f.core->historian, dir_fd, &err), 0);
     name(sb.id, 0);
     cay_id_execution(exec_id);
-    (void)mkdirat(f.core->logs_fd, sb.id, 0700);
-    (void)snprintf(path, sizeof path, "%s/%s.log", sb.id, exec_id);
-    close(openat(f.core->logs_fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    CHECK_EQ("a log", cay_log_create(f.core->logs_fd, sb.id, exec_id, &spec, &log_fd, &err), 0);
     struct cay_tracked *due = cay_history_expect(f.core, &sb, exec_id, &spec);
     CHECK("it is due", cay_core_version_due(f.core, exec_id));
     int free_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);

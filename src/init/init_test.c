@@ -456,7 +456,7 @@ TEST(init_exit_waits_for_room)
     char path[128];
     if (!sut_begin(&s))
         return;
-    snprintf(path, sizeof path, "%s/" SANDBOX, test_dir());
+    snprintf(path, sizeof path, "%s/" SHELF, test_dir());
     CHECK_EQ("mkdir", mkdir(path, 0700), 0);
     CHECK_EQ("mount", mount("tmpfs", path, "tmpfs", 0, "size=64k"), 0);
     struct sut_job j = {.script = "echo lost", .full_disk = true};

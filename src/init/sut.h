@@ -7,7 +7,8 @@
 #include "model/execution.h"
 #include <sys/un.h>
 
-#define SANDBOX "sb-aaaaaaaaaaaaaaaaaaaa"
+#define SHELF "a"
+#define SANDBOX "sb-aaaaaaaaaaaaaaaaaaaa" /* its logs lie on that shelf */
 
 struct sut {
     pid_t pid;

@@ -184,7 +184,7 @@ static void fill_disk(const struct sut *s, const struct sut_job *j)
     static const char zeros[4096];
     struct cay_writer w;
     CAY_AUTO_FD int ballast =
-        openat(s->logs_fd, SANDBOX "/ballast", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        openat(s->logs_fd, SHELF "/ballast", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     cay_writer_init(&w, j->log_fd, 8 * CAY_MIB, 8 * CAY_MIB);
     cay_writer_output(&w, CAY_RECORD_STDOUT, zeros, sizeof zeros - 16 - 10 - w.offset, 1);
     for (off_t at = 0; fallocate(ballast, 0, at, 4096) == 0; at += 4096)

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The logs' directory: LOGS/<sandbox>/<execution>.log and .fact.
+/* The logs' directory: LOGS/<shelf>/<sandbox>/<execution>.log and .fact.
  *
  * Ids are checked for their form before they become names, so a name never leaves the directory.
- * No file is opened through a link; directories are made when their first log is. */
+ * No file is opened through a link; directories are made when their first log is.
+ *
+ * A shelf is the last character of a sandbox's id. Each begins in a part of the disk of its own
+ * (see cay_path_spread), so that what one sandbox's logs gave up is not passed over for most
+ * others'; with a part for each sandbox the kernel would keep the tables of the whole disk in
+ * memory. */
 #include "log/files.h"
 #include "base/clock.h"
 #include "base/path.h"
@@ -16,15 +21,29 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define NAME_SIZE (2 * CAY_ID_SIZE + 8)
+#define DIR_SIZE (CAY_ID_SIZE + 2)
+#define NAME_SIZE (DIR_SIZE + CAY_ID_SIZE + 8)
 #define FACT_MAX 64
+
+/* Of a sandbox, below LOGS. */
+struct dir_name {
+    char text[DIR_SIZE];
+};
+
+static struct dir_name dir_of(const char *sandbox_id)
+{
+    struct dir_name d;
+    (void)snprintf(d.text, sizeof d.text, "%c/%.*s", sandbox_id[strlen(sandbox_id) - 1],
+                   CAY_ID_SIZE - 1, sandbox_id);
+    return d;
+}
 
 static bool make_name(char out[NAME_SIZE], const char *sandbox_id, const char *exec_id,
                       const char *suffix)
 {
     if (!cay_id_is_sandbox(sandbox_id) || !cay_id_is_execution(exec_id))
         return false;
-    (void)snprintf(out, NAME_SIZE, "%s/%s%s", sandbox_id, exec_id, suffix);
+    (void)snprintf(out, NAME_SIZE, "%s/%s%s", dir_of(sandbox_id).text, exec_id, suffix);
     return true;
 }
 
@@ -33,14 +52,23 @@ static int no_execution(struct cay_error *err)
     return cay_fail_as(err, CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND", "execution not found");
 }
 
+/* The sandbox's directory, and its shelf where that is the first. */
+static bool make_dir(int logs_fd, const char *sandbox_id)
+{
+    const struct dir_name dir = dir_of(sandbox_id);
+    const char shelf[] = {dir.text[0], 0};
+    if (mkdirat(logs_fd, dir.text, 0700) == 0 || errno == EEXIST)
+        return true;
+    return errno == ENOENT && (mkdirat(logs_fd, shelf, 0700) == 0 || errno == EEXIST) &&
+           (mkdirat(logs_fd, dir.text, 0700) == 0 || errno == EEXIST);
+}
+
 static int create_file(int logs_fd, const char *sandbox_id, const char *name)
 {
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int fd = openat(logs_fd, name, flags, 0600);
-    if (fd >= 0 || errno != ENOENT)
+    if (fd >= 0 || errno != ENOENT || !make_dir(logs_fd, sandbox_id))
         return fd;
-    if (mkdirat(logs_fd, sandbox_id, 0700) < 0 && errno != EEXIST)
-        return -1;
     return openat(logs_fd, name, flags, 0600);
 }
 
@@ -89,13 +117,11 @@ int cay_log_fact_write(int logs_fd, const char *sandbox_id, const char *exec_id,
     char name[NAME_SIZE], text[FACT_MAX];
     if (!make_name(name, sandbox_id, exec_id, ".fact"))
         return no_execution(err);
-    CAY_AUTO_FD int dir = -1;
-    int r = cay_path_open_dir(logs_fd, sandbox_id, 0700, &dir, err);
-    if (r < 0)
-        return r;
+    if (!make_dir(logs_fd, sandbox_id))
+        return cay_fail_errno(err, CAY_ERR_STORE, "cannot make the logs of %s", sandbox_id);
     int len = snprintf(text, sizeof text, "%.*s %lld\n", (int)sizeof fact->reason - 1, fact->reason,
                        (long long)fact->time_ms);
-    return cay_path_replace(dir, name + strlen(sandbox_id) + 1, text, (size_t)len, 0600, err);
+    return cay_path_replace(logs_fd, name, text, (size_t)len, 0600, err);
 }
 
 bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
@@ -122,16 +148,21 @@ bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
     return true;
 }
 
-/* A sandbox's directory for reading; NULL when there is none. */
-static DIR *open_logs(int logs_fd, const char *sandbox_id)
+/* A directory for reading; NULL when there is none. */
+static DIR *open_dir(int dir_fd, const char *name)
 {
-    int fd = openat(logs_fd, sandbox_id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return NULL;
     DIR *dir = fdopendir(fd);
     if (!dir)
         (void)close(fd); /* only read from */
     return dir;
+}
+
+static DIR *open_logs(int logs_fd, const char *sandbox_id)
+{
+    return open_dir(logs_fd, dir_of(sandbox_id).text);
 }
 
 static void close_dir(DIR **dir)
@@ -243,7 +274,26 @@ void cay_log_remove_all(int logs_fd, const char *sandbox_id)
     for (struct dirent *d; (d = readdir(dir));)
         if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
             (void)unlinkat(dirfd(dir), d->d_name, 0); /* what stays, the next sweep meets */
-    (void)unlinkat(logs_fd, sandbox_id, AT_REMOVEDIR);
+    (void)unlinkat(logs_fd, dir_of(sandbox_id).text, AT_REMOVEDIR);
+}
+
+static bool is_shelf(const char *name)
+{
+    return name[0] && !name[1] && strcmp(name, ".") != 0;
+}
+
+/* Everybody who has logs. */
+static void each_sandbox(int logs_fd, void (*visit)(int logs_fd, const char *id, void *arg),
+                         void *arg)
+{
+    CAY_CLEANUP(close_dir) DIR *all = open_dir(logs_fd, ".");
+    for (struct dirent *s; all && (s = readdir(all));) {
+        CAY_CLEANUP(close_dir)
+        DIR *shelf = is_shelf(s->d_name) ? open_dir(logs_fd, s->d_name) : NULL;
+        for (struct dirent *d; shelf && (d = readdir(shelf));)
+            if (cay_id_is_sandbox(d->d_name))
+                visit(logs_fd, d->d_name, arg);
+    }
 }
 
 /* When the sandbox's logs were last written; INT64_MAX when that cannot be told. */
@@ -264,39 +314,46 @@ static int64_t last_write_ms(int logs_fd, const char *sandbox_id)
     return newest;
 }
 
+struct sweep {
+    int64_t before_ms;
+    bool (*is_alive)(void *arg, const char *id);
+    void *arg;
+};
+
+static void sweep_one(int logs_fd, const char *id, void *arg)
+{
+    const struct sweep *s = arg;
+    if (!s->is_alive(s->arg, id) && last_write_ms(logs_fd, id) < s->before_ms)
+        cay_log_remove_all(logs_fd, id);
+}
+
 void cay_log_sweep(int logs_fd, int64_t older_than_ms, bool (*is_alive)(void *arg, const char *id),
                    void *arg)
 {
-    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, ".");
-    const int64_t now = cay_clock_ms();
-    for (struct dirent *d; dir && (d = readdir(dir));) {
-        if (!cay_id_is_sandbox(d->d_name) || is_alive(arg, d->d_name))
-            continue;
-        int64_t last = last_write_ms(logs_fd, d->d_name);
-        if (last < now - older_than_ms)
-            cay_log_remove_all(logs_fd, d->d_name);
-    }
+    struct sweep s = {cay_clock_ms() - older_than_ms, is_alive, arg};
+    each_sandbox(logs_fd, sweep_one, &s);
+}
+
+static void add_blocks(int logs_fd, const char *id, void *arg)
+{
+    int64_t *blocks = arg;
+    struct stat st;
+    CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, id);
+    for (struct dirent *f; dir && (f = readdir(dir));)
+        if (fstatat(dirfd(dir), f->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            *blocks += st.st_blocks;
 }
 
 int64_t cay_log_bytes(int logs_fd)
 {
     int64_t blocks = 0;
-    struct stat st;
-    CAY_CLEANUP(close_dir) DIR *all = open_logs(logs_fd, ".");
-    for (struct dirent *d; all && (d = readdir(all));) {
-        if (!cay_id_is_sandbox(d->d_name))
-            continue;
-        CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, d->d_name);
-        for (struct dirent *f; dir && (f = readdir(dir));)
-            if (fstatat(dirfd(dir), f->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-                S_ISREG(st.st_mode))
-                blocks += st.st_blocks;
-    }
+    each_sandbox(logs_fd, add_blocks, &blocks);
     return blocks * 512;
 }
 
-static void weigh_dir(int logs_fd, const char *sandbox_id, struct cay_buf *out)
+static void weigh_one(int logs_fd, const char *sandbox_id, void *arg)
 {
+    struct cay_buf *out = arg;
     CAY_CLEANUP(close_dir) DIR *dir = open_logs(logs_fd, sandbox_id);
     for (struct dirent *d; dir && (d = readdir(dir));) {
         struct cay_log_weight w = {0};
@@ -316,8 +373,26 @@ static void weigh_dir(int logs_fd, const char *sandbox_id, struct cay_buf *out)
 
 void cay_log_weigh(int logs_fd, struct cay_buf *out)
 {
-    CAY_CLEANUP(close_dir) DIR *all = open_logs(logs_fd, ".");
+    each_sandbox(logs_fd, weigh_one, out);
+}
+
+/* Into a directory that is there already: an older program ran in between. */
+static void merge(int logs_fd, const char *sandbox_id)
+{
+    CAY_CLEANUP(close_dir) DIR *from = open_dir(logs_fd, sandbox_id);
+    CAY_CLEANUP(close_dir) DIR *to = open_logs(logs_fd, sandbox_id);
+    for (struct dirent *d; from && to && (d = readdir(from));)
+        if (!cay_path_is_dots(d->d_name))
+            (void)renameat(dirfd(from), d->d_name, dirfd(to), d->d_name); /* the next start again */
+    (void)unlinkat(logs_fd, sandbox_id, AT_REMOVEDIR);
+}
+
+void cay_log_shelve(int logs_fd)
+{
+    cay_path_spread(logs_fd);
+    CAY_CLEANUP(close_dir) DIR *all = open_dir(logs_fd, ".");
     for (struct dirent *d; all && (d = readdir(all));)
-        if (cay_id_is_sandbox(d->d_name))
-            weigh_dir(logs_fd, d->d_name, out);
+        if (cay_id_is_sandbox(d->d_name) && make_dir(logs_fd, d->d_name) &&
+            renameat(logs_fd, d->d_name, logs_fd, dir_of(d->d_name).text) < 0)
+            merge(logs_fd, d->d_name);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where logs lie: LOGS/<sandbox>/<execution>.log, and the host's own facts beside them in
+/* Where logs lie: LOGS/<shelf>/<sandbox>/<execution>.log, and the host's own facts beside them in
  * <execution>.fact, which win over what the log says. The directory is the server's own. */
 #pragma once
 #include "base/arena.h"
@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "model/execution.h"
 
+/* Once, before anything else: sandboxes' directories that an older program left beside the shelves
+ * are put onto them. */
+void cay_log_shelve(int logs_fd);
 /* Makes the log with its SPEC record; the descriptor is O_RDWR and may go to a pid 1. */
 int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
                    const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err);

@@ -4,10 +4,13 @@
 #include "model/limits.h"
 #include "tests/test.h"
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 #define BOX "sb-0123456789abcdefghij"
 #define BOX2 "sb-0123456789abcdefghik"
+#define AT "j/" BOX /* where its logs lie */
+#define AT2 "k/" BOX2
 #define ONE "exec_0000000000000001"
 #define TWO "exec_0000000000000002"
 
@@ -47,7 +50,7 @@ TEST(log_files_create_and_read)
     CHECK("read", pread(fd, text, sizeof text - 1, 16) > 0);
     CHECK("the name of a variable", strstr(text, "TOKEN"));
     CHECK("never its value", !strstr(text, "very-secret"));
-    CHECK_EQ("mode", fstatat(dir, BOX, &st, 0), 0);
+    CHECK_EQ("mode", fstatat(dir, AT, &st, 0), 0);
     CHECK_EQ("mode", st.st_mode & 0777, 0700);
 }
 
@@ -108,7 +111,7 @@ TEST(log_files_facts)
     CHECK("read", cay_log_fact_read(dir, BOX, ONE, &got));
     CHECK_STR("reason", got.reason, "oom");
     CHECK_EQ("time", got.time_ms, 1234567890123);
-    int fd = openat(dir, BOX "/" ONE ".fact", O_WRONLY | O_TRUNC | O_CLOEXEC);
+    int fd = openat(dir, AT "/" ONE ".fact", O_WRONLY | O_TRUNC | O_CLOEXEC);
     CHECK("half of one", write(fd, "oom 12", 6) == 6);
     (void)close(fd);
     CHECK("half of one is none", !cay_log_fact_read(dir, BOX, ONE, &got));
@@ -144,12 +147,36 @@ TEST(log_files_list_remove_sweep)
     CHECK_EQ("list", cay_log_list(dir, BOX, &a, &list, &err), 0);
     CHECK_EQ("one", list.count, 1);
     cay_log_sweep(dir, 60000, alive, box);
-    CHECK_EQ("young ones stay", faccessat(dir, BOX2, F_OK, 0), 0);
+    CHECK_EQ("young ones stay", faccessat(dir, AT2, F_OK, 0), 0);
     (void)usleep(20000);
     cay_log_sweep(dir, 1, alive, box);
-    CHECK("old ones go", faccessat(dir, BOX2, F_OK, 0) < 0);
-    CHECK_EQ("the living keep theirs", faccessat(dir, BOX "/" TWO ".log", F_OK, 0), 0);
+    CHECK("old ones go", faccessat(dir, AT2, F_OK, 0) < 0);
+    CHECK_EQ("the living keep theirs", faccessat(dir, AT "/" TWO ".log", F_OK, 0), 0);
     cay_log_remove_all(dir, BOX);
     cay_log_remove_all(dir, BOX);
-    CHECK("all gone", faccessat(dir, BOX, F_OK, 0) < 0);
+    CHECK("all gone", faccessat(dir, AT, F_OK, 0) < 0);
+}
+
+/* As a program before the shelves left them, once and again. */
+TEST(log_files_are_put_onto_shelves)
+{
+    CAY_AUTO_FD int dir = open_dir();
+    CAY_AUTO_ARENA struct cay_arena a = {0};
+    struct cay_error err = {0};
+    struct cay_strs list = {0};
+    static const char *const names[] = {ONE, TWO};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        CAY_AUTO_FD int fd = -1;
+        char path[64];
+        snprintf(path, sizeof path, BOX "/%s.log", names[i]);
+        CHECK_EQ("a directory", mkdirat(dir, BOX, 0700), 0);
+        fd = openat(dir, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        CHECK("a log", fd >= 0);
+        cay_log_shelve(dir);
+        CHECK("not there any more", faccessat(dir, BOX, F_OK, 0) < 0);
+        CHECK_EQ("but here", cay_log_list(dir, BOX, &a, &list, &err), 0);
+        CHECK_EQ("with the earlier ones", list.count, i + 1);
+    }
+    cay_log_sweep(dir, -60000, alive, (char[]){"nobody"});
+    CHECK("and swept from here", faccessat(dir, AT, F_OK, 0) < 0);
 }

@@ -163,7 +163,7 @@ def test_what_has_begun_is_waited_for(fresh):
     server = fresh().start()
     client = server.client()
     ident = client.create("island")["id"]
-    init, logs = server.init(ident), Path(server.data, "logs", ident)
+    init, logs = server.init(ident), Path(server.data, "logs", ident[-1], ident)
     told = []
     for i in range(20):
         ask = {"command": f"echo {i}; exec sleep 0.015"}
