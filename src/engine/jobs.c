@@ -148,24 +148,31 @@ static bool copies(const struct cay_box *box)
            (box->job == CAY_JOB_CREATE && *box->current->request.other);
 }
 
-/* Copies of every file take long: half of us go on with the rest. */
-static bool may_copy(const struct cay_dispatcher *d)
+static bool ends(const struct cay_box *box)
+{
+    return box->job == CAY_JOB_CLEAN || box->job == CAY_JOB_REMOVE;
+}
+
+static int busy_with(const struct cay_dispatcher *d, bool (*kind)(const struct cay_box *box))
 {
     int busy = 0;
     for (int i = 0; i < d->spawner_count; i++)
-        busy += d->spawners[i].box && copies(d->spawners[i].box);
-    return d->engine.disk.fd >= 0 || busy < d->spawner_count / 2;
+        busy += d->spawners[i].box && kind(d->spawners[i].box);
+    return busy;
 }
 
+/* Copies of every file take long: half of us go on with the rest. And however many end at once, a
+ * quarter of us is there for those that come up. */
 static bool must_wait(const struct cay_dispatcher *d, const struct cay_box *box)
 {
     bool of_backup = box->backup || (box->from && box->from->backup);
+    bool by_file = d->engine.disk.fd < 0;
     return (of_backup && !cay_backup_is_copy(box)) || (needs_berth(box) && d->berth_count == 0) ||
-           (copies(box) && !may_copy(d));
+           (copies(box) && by_file && busy_with(d, copies) >= d->spawner_count / 2) ||
+           (ends(box) && busy_with(d, ends) >= d->spawner_count * 3 / 4);
 }
 
-/* The first job that can be done now: it passes those that wait for a berth, or for their turn to
- * copy. */
+/* The first job that can be done now: it passes those that wait for a berth, or for their turn. */
 static struct cay_box *take_job(struct cay_dispatcher *d)
 {
     struct cay_box **at = &d->first_job, *before = NULL;

@@ -294,6 +294,32 @@ def test_copies_leave_room(tmp_path):
             engine.ask("drop", "sn-" + name * 20)
 
 
+def test_ends_leave_room(fresh):
+    """However many go at once, and however slowly, one that is to come up does not wait for them."""
+    server = fresh().start()
+    spawners = [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+    idents = [f"sb-{i:020d}" for i in range(2 * len(spawners))]
+    engines = [Engine(server) for _ in idents]
+    for engine, ident in zip(engines, idents):
+        engine.create(ident)
+    inner = [os.path.join(top, ident, "inner") for top in proc.cgroup_dirs(f"cay-{server.instance()}")[:1] for ident in idents]
+    for path in inner:
+        os.mkdir(path)  # so that what it is in cannot be removed
+    try:
+        for engine, ident in zip(engines, idents):
+            engine.send("destroy", ident)
+        until(lambda: not server.inits(), "their processes are gone", 10, 0)
+        late = Engine(server)
+        late.create("sb-" + "9" * 20)
+        assert not any(engine.has_answer() for engine in engines)
+    finally:
+        for path in inner:
+            os.rmdir(path)
+    for engine in engines:
+        engine.answer()
+    late.ask("destroy", "sb-" + "9" * 20)
+
+
 HOSTILE = [
     ("create", "sb-" + "x" * 20, {"other": "../../../etc"}),
     ("create", "sb-" + "x" * 20, {"other": "new-sn-" + "s" * 16}),
