@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(member) offsetof(struct cay_serve_options, member)
 #define RATE_MAX 1000000000
@@ -329,6 +330,8 @@ static int serve(struct cay_cli *cli, struct cay_error *err)
             puts(*name);
         return 0;
     }
+    /* what whoever starts us left open is no business of an engine's, nor of what it starts */
+    (void)close_range(STDERR_FILENO + 1, ~0U, 0);
     find_docker(&o.config, &cli->arena);
     o.config.data_fd = o.config.listen_fd = o.config.admin_fd = -1;
     o.config.tls_fd = o.config.tls_news_fd = -1;

@@ -348,3 +348,16 @@ def test_helpers_hold_nothing_of_others(server, client, box):
     held = until(seen, "it is at work")
     assert not held.keys() & theirs
     until(lambda: not os.path.exists(f"{trash}/much"), "it has ended")
+
+
+def test_keeps_nothing_open_for_whoever_started_it(fresh, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    server = fresh()
+    command = server.command()
+    server.command = lambda: ["sh", "-c", 'exec "$@" 9> "$0"', str(fifo), *command]
+    server.start()
+    server.client().create("box")
+    assert os.read(reader, 1) == b"", "nobody has the other end"
+    os.close(reader)
