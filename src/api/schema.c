@@ -155,7 +155,9 @@ void cay_schema_field(struct cay_json_writer *w, const char *key, const struct c
         put_number(w, f, f->kind == CAY_FIELD_INTEGER ? "integer" : "number");
     else if (f->kind == CAY_FIELD_STRINGS || f->kind == CAY_FIELD_MAP)
         put_many(w, f, f->kind == CAY_FIELD_MAP);
-    else if (f->kind == CAY_FIELD_IGNORED)
+    if (f->about)
+        cay_jw_str(w, "description", f->about);
+    if (f->kind == CAY_FIELD_IGNORED)
         cay_jw_str(w, "description", "Taken for the sake of other clients, and not used.");
     cay_jw_object_end(w);
 }

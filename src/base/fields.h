@@ -35,6 +35,7 @@ struct cay_field {
     const struct cay_field *fields; /* of an object */
     const char *const *choices;     /* of a string; NULL-terminated */
     const char *type;               /* of a value, for who reads of it: as in api/schema.h */
+    const char *about;              /* of a string or a number, likewise: a sentence; or NULL */
 };
 
 #define CAY_FIELD_STR(type, member, wire, ...)                                                     \

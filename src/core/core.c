@@ -8,6 +8,7 @@
 #include "core/once.h"
 #include "core/secret.h"
 #include "log/files.h"
+#include "model/limits.h"
 #include <string.h>
 #include <sys/random.h>
 #include <sys/sysinfo.h>
@@ -24,10 +25,13 @@ static void init_wake(struct cay_core *core)
     pthread_condattr_destroy(&attr);
 }
 
+/* What one sandbox may have: no more than the engine gives all of them. */
 static uint64_t host_memory(void)
 {
     struct sysinfo info;
-    return sysinfo(&info) == 0 ? (uint64_t)info.totalram * info.mem_unit : UINT64_MAX;
+    if (sysinfo(&info) < 0)
+        return UINT64_MAX;
+    return (uint64_t)info.totalram * info.mem_unit / 100 * CAY_ALL_MEMORY_PERCENT;
 }
 
 int cay_core_new(const struct cay_config *cfg, struct cay_store *store,

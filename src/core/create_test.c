@@ -132,6 +132,7 @@ TEST(create_refuses_what_cannot_be)
         struct cay_sandbox sb;
         spec.name = bad[i].sandbox_name;
         spec.memory_bytes = bad[i].memory_bytes ? bad[i].memory_bytes : CAY_MIN_MEMORY_BYTES;
+        spec.memory_fits = false;
         if (bad[i].image)
             spec.image = bad[i].image;
         if (bad[i].cpu_milli)

@@ -114,6 +114,7 @@ struct cay_change {
     const unsigned *idle_when;
     const uint32_t *cpu_milli;
     const uint64_t *memory_bytes, *disk_bytes;
+    bool memory_by_vcpus;              /* who asked for so many cores asked for so much */
     const struct cay_network *network; /* its generation is one more than it was */
     /* That must be the present one, or nothing is changed: CAY_ERR_CONFLICT, "GENERATION_PASSED".
      */

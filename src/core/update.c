@@ -38,6 +38,7 @@ static void apply_numbers(const struct cay_change *c, struct cay_spec *spec)
         spec->cpu_milli = *c->cpu_milli;
     if (c->memory_bytes)
         spec->memory_bytes = *c->memory_bytes;
+    spec->memory_by_vcpus = c->memory_by_vcpus;
     if (c->disk_bytes)
         spec->disk_bytes = *c->disk_bytes;
     if (c->ports) {
@@ -68,11 +69,13 @@ static int apply(struct cay_core *core, const struct cay_change *c, const char *
     return r;
 }
 
-/* A disk that is not to grow need not be free. */
+/* What is not to grow need not be there to be given. */
 static int check(struct cay_core *core, const struct cay_spec *before, const struct cay_spec *spec,
                  struct cay_error *err)
 {
-    struct cay_host host = {.memory_bytes = core->host_memory_bytes};
+    struct cay_host host = {.memory_bytes = UINT64_MAX};
+    if (spec->memory_bytes > before->memory_bytes)
+        host.memory_bytes = core->host_memory_bytes;
     if (spec->disk_bytes > before->disk_bytes)
         host.disk_bytes = cay_provider_room(core->provider);
     return cay_validate_spec(spec, &host, err);

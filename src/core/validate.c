@@ -86,12 +86,28 @@ static uint64_t most_disk(const struct cay_host *host)
 
 void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host)
 {
-    bool memory = spec->memory_fits || spec->memory_bytes == CAY_DEFAULT_MEMORY_BYTES;
-    bool disk = spec->disk_fits || spec->disk_bytes == CAY_DEFAULT_DISK_BYTES;
-    if (memory && spec->memory_bytes > host->memory_bytes)
+    if (spec->memory_fits && spec->memory_bytes > host->memory_bytes)
         spec->memory_bytes = host->memory_bytes;
-    if (disk && spec->disk_bytes > most_disk(host))
+    if (spec->disk_fits && spec->disk_bytes > most_disk(host))
         spec->disk_bytes = most_disk(host);
+}
+
+static int check_memory(const struct cay_spec *spec, const struct cay_host *host,
+                        struct cay_error *err)
+{
+    uint64_t most = host->memory_bytes;
+    if (spec->memory_bytes >= CAY_MIN_MEMORY_BYTES && spec->memory_bytes <= most)
+        return 0;
+    if (spec->memory_by_vcpus)
+        return cay_fail_field(err, "resources.vcpus",
+                              "resources.vcpus brings %lld MiB each, and this host has %llu MiB "
+                              "for sandboxes: at most %.1f",
+                              CAY_MEMORY_PER_VCPU_BYTES / CAY_MIB,
+                              (unsigned long long)(most / CAY_MIB),
+                              (double)(most / (CAY_MEMORY_PER_VCPU_BYTES / 10)) / 10);
+    return cay_fail_field(err, "memoryGB",
+                          "memory must be from 64 MiB to this host's %llu MiB for sandboxes",
+                          (unsigned long long)(most / CAY_MIB));
 }
 
 static int check_size(const struct cay_spec *spec, const struct cay_host *host,
@@ -99,15 +115,15 @@ static int check_size(const struct cay_spec *spec, const struct cay_host *host,
 {
     if (spec->cpu_milli < CAY_MIN_CPU_MILLI || spec->cpu_milli > CAY_MAX_CPU_MILLI)
         return cay_fail_field(err, "cpuCores", "cpuCores must be from 0.1 to 64");
-    if (spec->memory_bytes < CAY_MIN_MEMORY_BYTES || spec->memory_bytes > host->memory_bytes)
-        return cay_fail_field(err, "memoryGB", "memory must be from 64 MiB to this host's %lld MiB",
-                              (long long)(host->memory_bytes / CAY_MIB));
+    int r = check_memory(spec, host, err);
+    if (r < 0)
+        return r;
     if (spec->disk_bytes < CAY_MIN_DISK_BYTES || spec->disk_bytes > most_disk(host))
         return cay_fail_field(err, "diskSizeGB",
-                              "diskSizeGB must be from 0.1 to the %.1f that this host has free",
+                              "diskSizeGB must be from 0.1 to the %.1f that this host can give",
                               (double)most_disk(host) / 1e9);
     if (spec->gpu_count > 0) {
-        int r = cay_fail_as(err, CAY_ERR_INVALID, "GPU_UNAVAILABLE", "this host has no GPU");
+        r = cay_fail_as(err, CAY_ERR_INVALID, "GPU_UNAVAILABLE", "this host has no GPU");
         cay_str_copy(err->field, sizeof err->field, "gpuCount");
         return r;
     }

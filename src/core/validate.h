@@ -7,12 +7,12 @@
 
 /* What the host can give. */
 struct cay_host {
-    uint64_t memory_bytes;
-    uint64_t disk_bytes; /* free; 0: cannot be told */
+    uint64_t memory_bytes; /* to one sandbox */
+    uint64_t disk_bytes;   /* free; 0: cannot be told */
 };
 
-/* A default that the host cannot give becomes what it can: who asked for nothing in particular is
- * not refused. */
+/* What nobody asked for and the host cannot give becomes what it can: who asked for nothing in
+ * particular is not refused. */
 void cay_validate_fit(struct cay_spec *spec, const struct cay_host *host);
 /* The name may be absent. */
 int cay_validate_spec(const struct cay_spec *spec, const struct cay_host *host,

@@ -19,6 +19,11 @@ static const struct {
      {.memory_bytes = 8 * CAY_GIB + 1},
      "memoryGB",
      "64 MiB to this host's 8192 MiB"},
+    {"more memory by cores",
+     {5 * CAY_GIB, 100 * GB},
+     {.memory_bytes = 6 * CAY_GIB, .memory_by_vcpus = true},
+     "resources.vcpus",
+     "2048 MiB each, and this host has 5120 MiB for sandboxes: at most 2.5"},
     {"no memory", {8 * CAY_GIB, 100 * GB}, {.memory_bytes = 1}, "memoryGB", "64 MiB"},
     {"all its disk", {8 * CAY_GIB, 100 * GB}, {.disk_bytes = 100 * GB}, NULL, NULL},
     {"more disk",
@@ -47,6 +52,7 @@ TEST(validate_what_a_host_can_give)
             spec.disk_bytes = cases[i].ask.disk_bytes;
         if (cases[i].ask.cpu_milli)
             spec.cpu_milli = cases[i].ask.cpu_milli;
+        spec.memory_by_vcpus = cases[i].ask.memory_by_vcpus;
         spec.gpu_count = cases[i].ask.gpu_count;
         int r = cay_validate_spec(&spec, &cases[i].host, &err);
         CHECK_EQ(cases[i].name, r, cases[i].field ? CAY_ERR_INVALID : 0);
@@ -78,10 +84,12 @@ TEST(validate_fits_defaults_to_a_small_host)
         CHECK_EQ(hosts[i].name, cay_validate_spec(&spec, &hosts[i].host, &err), 0);
     }
     struct cay_spec asked = cay_spec_default();
-    asked.disk_bytes = 5 * GB;
+    asked.memory_fits = asked.disk_fits = false;
     cay_validate_fit(&asked, &hosts[1].host);
-    CHECK_EQ("what was asked for is not changed", asked.disk_bytes, 5 * GB);
+    CHECK_EQ("what was asked for is not changed", asked.disk_bytes, CAY_DEFAULT_DISK_BYTES);
+    CHECK_EQ("nor its memory", asked.memory_bytes, CAY_DEFAULT_MEMORY_BYTES);
     struct cay_spec fork = cay_spec_fork(&asked);
     cay_validate_fit(&fork, &hosts[1].host);
     CHECK_EQ("what a fork has of its source is", fork.disk_bytes, 3 * GB);
+    CHECK_EQ("and its memory", fork.memory_bytes, CAY_GIB);
 }

@@ -56,7 +56,7 @@ static int tree_fd(const struct cay_cgroups *c, enum cay_controller controller, 
     return c->trees[at].parent_fd;
 }
 
-/* All sandboxes together leave the host 15 % of its memory and 20 % of its pids, and have half the
+/* All sandboxes together leave the host some of its memory and 20 % of its pids, and have half the
  * weight of anyone else when there is not enough processor for all. */
 static void limit_parent(const struct cay_cgroups *c)
 {
@@ -71,7 +71,7 @@ static void limit_parent(const struct cay_cgroups *c)
         (void)write_number(memory, "memory.use_hierarchy", 1); /* always so on newer kernels */
     if (memory >= 0)
         (void)write_number(memory, v2 ? "memory.max" : "memory.limit_in_bytes",
-                           (uint64_t)info.totalram * info.mem_unit / 100 * 85);
+                           (uint64_t)info.totalram * info.mem_unit / 100 * CAY_ALL_MEMORY_PERCENT);
     int pids = tree_fd(c, CAY_CG_PIDS, &v2);
     if (pids >= 0 && cay_small_read(proc, "pid_max", text, sizeof text))
         (void)write_number(pids, "pids.max", strtoull(text, NULL, 10) / 10 * 8);

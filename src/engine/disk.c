@@ -68,6 +68,14 @@ uint64_t cay_disk_step_bytes(uint64_t size_bytes, uint64_t inside_free_bytes,
     return fits ? step : 0;
 }
 
+uint64_t cay_disk_reach_bytes(uint64_t size_bytes, uint64_t host_free_bytes)
+{
+    uint64_t reach = 0, step;
+    while ((step = cay_disk_step_bytes(size_bytes + reach, 0, host_free_bytes - reach)) > 0)
+        reach += step;
+    return reach;
+}
+
 /* For us alone, as root may use what is reserved for root: the smaller figure. */
 static uint64_t free_bytes(int fd)
 {
@@ -182,7 +190,11 @@ static int open_image(struct cay_disk *d, int engine_fd, struct cay_error *err)
 
 uint64_t cay_disk_room(const struct cay_disk *d, int files_fd)
 {
-    return free_bytes(files_fd) + (d->loop_fd < 0 ? 0 : free_bytes(d->image_fd));
+    struct stat st;
+    uint64_t room = free_bytes(files_fd);
+    if (d->loop_fd >= 0 && fstat(d->image_fd, &st) == 0)
+        room += cay_disk_reach_bytes((uint64_t)st.st_size, free_bytes(d->image_fd));
+    return room;
 }
 
 uint64_t cay_disk_wants(const struct cay_disk *d)

@@ -61,3 +61,5 @@ int cay_disk_grow(const struct cay_disk *d, uint64_t step_bytes, struct cay_erro
 uint64_t cay_disk_first_bytes(uint64_t host_free_bytes);
 uint64_t cay_disk_step_bytes(uint64_t size_bytes, uint64_t inside_free_bytes,
                              uint64_t host_free_bytes);
+/* All steps that are possible, one after the other. */
+uint64_t cay_disk_reach_bytes(uint64_t size_bytes, uint64_t host_free_bytes);

@@ -44,3 +44,20 @@ TEST(disk_steps)
                  cay_disk_step_bytes(steps[i].size, steps[i].inside_free, steps[i].host_free),
                  steps[i].want);
 }
+
+static const struct {
+    const char *name;
+    uint64_t size, host_free, want;
+} reaches[] = {
+    {"four fifths of both, to a step", 8 * GIB, 92 * GIB, 71 * GIB + 512 * MIB},
+    {"nothing more", 80 * GIB, 20 * GIB, 0},
+    {"all but what the host keeps", 512 * MIB, 6 * GIB, 3 * GIB},
+    {"a host that is full", 8 * GIB, GIB, 0},
+};
+
+TEST(disk_reach)
+{
+    for (size_t i = 0; i < COUNT(reaches); i++)
+        CHECK_EQ(reaches[i].name, cay_disk_reach_bytes(reaches[i].size, reaches[i].host_free),
+                 reaches[i].want);
+}

@@ -12,6 +12,7 @@
 #define CAY_DEFAULT_CPU_MILLI 1000
 #define CAY_DEFAULT_MEMORY_BYTES (2 * CAY_GIB)
 #define CAY_MEMORY_PER_VCPU_BYTES (2048 * CAY_MIB)
+#define CAY_ALL_MEMORY_PERCENT 85 /* of the host's, for all together; so no one can have more */
 #define CAY_DEFAULT_DISK_BYTES (10 * 1000 * 1000 * 1000LL)
 #define CAY_DEFAULT_PIDS 512
 #define CAY_DEFAULT_TIMEOUT_MS (60 * 60 * 1000LL)

@@ -9,6 +9,8 @@ struct cay_spec cay_spec_default(void)
         .cpu_milli = CAY_DEFAULT_CPU_MILLI,
         .memory_bytes = CAY_DEFAULT_MEMORY_BYTES,
         .disk_bytes = CAY_DEFAULT_DISK_BYTES,
+        .memory_fits = true,
+        .disk_fits = true,
         .pids = CAY_DEFAULT_PIDS,
         .network = {.mode = CAY_NETWORK_OPEN, .generation = 1},
         .timeout_ms = CAY_DEFAULT_TIMEOUT_MS,
@@ -20,7 +22,7 @@ struct cay_spec cay_spec_fork(const struct cay_spec *source)
 {
     struct cay_spec spec = *source;
     spec.name = spec.volume = spec.from = spec.at = NULL;
-    spec.disk_fits = true;
+    spec.memory_fits = spec.disk_fits = true;
     for (size_t i = 0; i < spec.port_count; i++)
         spec.ports[i].created_at_ms = 0;
     spec.ready = (struct cay_ready){0};

@@ -40,6 +40,7 @@ struct cay_spec {
     uint64_t disk_bytes;
     /* Nobody asked for so much: it may be less where the host has less. */
     bool memory_fits, disk_fits;
+    bool memory_by_vcpus; /* it is what they bring; of the request, never kept */
     uint32_t pids;
     uint32_t gpu_count;
     struct cay_network network;

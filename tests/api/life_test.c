@@ -163,6 +163,16 @@ TEST(v1_counts_resources)
         {"in the other way", "{\"resources\":{\"vcpus\":2},\"memory_limit\":\"128m\"}",
          "\"memoryGB\":0.125,", 201},
         {"no core", "{\"resources\":{\"vcpus\":0}}", "\"field\":\"resources.vcpus\"", 400},
+        {"cores whose memory is not there", "{\"resources\":{\"vcpus\":64}}",
+         "\"field\":\"resources.vcpus\"", 400},
+        {"with how many there may be", "{\"resources\":{\"vcpus\":64}}",
+         "has 5120 MiB for sandboxes: at most 2.5", 400},
+        {"as many", "{\"resources\":{\"vcpus\":2.5}}", "\"memoryGB\":5,", 201},
+        {"more, with memory named", "{\"resources\":{\"vcpus\":64}," SMALL "}", "\"cpuCores\":64,",
+         201},
+        {"each by its own name", "{\"resources\":{\"vcpus\":2},\"cpuCores\":4}",
+         "\"cpuCores\":4,\"memoryGB\":4,", 201},
+        {"memory of cores alone", "{\"cpuCores\":64}", "\"memoryGB\":5,", 201},
         {"65 cores", "{\"resources\":{\"vcpus\":65}}", "0.1 and 64", 400},
         {"unknown resources", "{\"resources\":{\"ram\":1}}", "\"field\":\"resources.ram\"", 400},
         {"more memory than there is", "{\"memoryGB\":900000000}", "to this host's", 400},
@@ -172,9 +182,14 @@ TEST(v1_counts_resources)
         {"more disk than is free", "{\"diskSizeGB\":51," SMALL "}", "the 50.0 that", 400},
         {"all that is free", "{\"diskSizeGB\":50," SMALL "}", "\"diskSizeGB\":50,", 201},
         {"graphics cards", "{\"gpuCount\":2," SMALL "}", "\"GPU_UNAVAILABLE\"", 400},
+        {"many", "{\"gpuCount\":1025," SMALL "}", "\"GPU_UNAVAILABLE\"", 400},
+        {"as many as can be said", "{\"gpuCount\":9007199254740992," SMALL "}",
+         "\"GPU_UNAVAILABLE\"", 400},
+        {"less than none", "{\"gpuCount\":-1," SMALL "}", "\"VALIDATION_ERROR\"", 400},
     };
     struct api api;
     api_open(&api, 0);
+    api.f.core->host_memory_bytes = 5 * CAY_GIB;
     cay_provider_fake_set_room(api.f.provider, 50000000000);
     for (size_t i = 0; i < COUNT(asks); i++) {
         const char *answer = ask(&api, "POST /api/v1/sandbox", NULL, asks[i].body);
@@ -185,5 +200,72 @@ TEST(v1_counts_resources)
     cay_provider_fake_set_room(api.f.provider, 3000000000);
     const char *answer = ask(&api, "POST /api/v1/sandbox", NULL, "{" SMALL "}");
     CHECK("a default that fits", strstr(answer, "\"diskSizeGB\":3,") != NULL);
+    api_close(&api);
+}
+
+/* What a host of 1 GiB and 3 GB is asked for is refused, also where it is what others get unasked.
+ */
+TEST(v1_gives_what_was_asked_for_or_nothing)
+{
+    static const struct {
+        const char *path, *body, *says;
+        int status;
+    } asks[] = {
+        {"POST /api/v1/sandbox", "{\"name\":\"box\"}", "\"memoryGB\":1,\"diskSizeGB\":3,", 201},
+        {"POST /api/v1/sandbox", "{\"cpuCores\":1}", "\"memoryGB\":1,", 201},
+        {"POST /api/v1/sandbox", "{\"memoryGB\":2}", "\"field\":\"memoryGB\"", 400},
+        {"POST /api/v1/sandbox", "{\"memoryLimit\":\"2g\"}", "\"field\":\"memoryGB\"", 400},
+        {"POST /api/v1/sandbox", "{\"diskSizeGB\":10}", "\"field\":\"diskSizeGB\"", 400},
+        {"POST /api/v1/sandbox", "{\"resources\":{\"vcpus\":1}}", "at most 0.5", 400},
+        {"POST /api/v1/sandbox/box/fork", "{}", "\"memoryGB\":1,\"diskSizeGB\":3,", 201},
+        {"POST /api/v1/sandbox/box/fork", "{\"cpuCores\":4}", "\"memoryGB\":1,", 201},
+        {"POST /api/v1/sandbox/box/fork", "{\"memoryGB\":2}", "\"field\":\"memoryGB\"", 400},
+        {"POST /api/v1/sandbox/box/fork", "{\"diskSizeGB\":10}", "\"field\":\"diskSizeGB\"", 400},
+        {"POST /api/v1/sandbox/box/fork", "{\"resources\":{\"vcpus\":1}}", "at most 0.5", 400},
+        {"POST /api/sandbox", "{}", "\"status\":\"created\"", 201},
+        {"POST /api/sandbox", "{\"memoryLimit\":\"2g\"}", "\"field\":\"memoryGB\"", 400},
+    };
+    struct api api;
+    api_open(&api, 0);
+    api.f.core->host_memory_bytes = CAY_GIB;
+    cay_provider_fake_set_room(api.f.provider, 3000000000);
+    for (size_t i = 0; i < COUNT(asks); i++) {
+        const char *answer = ask(&api, asks[i].path, NULL, asks[i].body);
+        CHECK_EQ(asks[i].body, status_of(answer), asks[i].status);
+        if (!strstr(answer, asks[i].says))
+            test_failed(__FILE__, __LINE__, "%s: %.600s", asks[i].body, answer);
+    }
+    api_close(&api);
+}
+
+TEST(v1_changes_sizes)
+{
+    static const struct {
+        const char *body, *says;
+        int status;
+    } asks[] = {
+        {"{\"resources\":{\"vcpus\":2}}", "\"cpuCores\":2,\"memoryGB\":4,", 200},
+        {"{\"resources\":{\"vcpus\":3}}", "\"field\":\"resources.vcpus\"", 400},
+        {"{\"resources\":{\"vcpus\":3}}", "5120 MiB for sandboxes: at most 2.5", 400},
+        {"{\"resources\":{\"vcpus\":3,\"memoryGB\":1}}", "\"cpuCores\":3,\"memoryGB\":1,", 200},
+        {"{\"resources\":{\"vcpus\":1},\"memoryLimit\":\"2g\"}", "\"memoryGB\":2,", 200},
+        {"{\"resources\":{\"vcpus\":1,\"cpuCores\":0.5}}", "\"cpuCores\":0.5,\"memoryGB\":2,", 200},
+        {"{\"cpuCores\":8}", "\"cpuCores\":8,\"memoryGB\":2,", 200},
+        {"{\"memoryGB\":6}", "\"field\":\"memoryGB\"", 400},
+    };
+    struct api api;
+    api_open(&api, 0);
+    api.f.core->host_memory_bytes = 5 * CAY_GIB;
+    CHECK_EQ("there", status_of(ask(&api, "POST /api/v1/sandbox", NULL, "{\"name\":\"box\"}")),
+             201);
+    for (size_t i = 0; i < COUNT(asks); i++) {
+        const char *answer = ask(&api, "PATCH /api/v1/sandbox/box", NULL, asks[i].body);
+        CHECK_EQ(asks[i].body, status_of(answer), asks[i].status);
+        if (!strstr(answer, asks[i].says))
+            test_failed(__FILE__, __LINE__, "%s: %.600s", asks[i].body, answer);
+    }
+    api.f.core->host_memory_bytes = CAY_GIB; /* it has more, of a day when the host gave more */
+    const char *answer = ask(&api, "PATCH /api/v1/sandbox/box", NULL, "{\"labels\":[\"x\"]}");
+    CHECK_EQ("other things", status_of(answer), 200);
     api_close(&api);
 }

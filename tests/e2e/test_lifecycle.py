@@ -61,20 +61,47 @@ def test_memory_follows_the_cores_when_absent(client):
     assert client.create("two-cores", resources={"vcpus": 2})["memoryGB"] == 4
 
 
+def test_cores_whose_memory_the_host_has_not(client):
+    """What stands for both is given whole or refused with the bound; cores alone are a cap."""
+    answer = client.post("/sandbox", {"resources": {"vcpus": 64}})
+    total_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
+    if total_mib * 85 // 100 >= 64 * 2048:
+        pytest.skip("this host has memory for 64 of them")
+    assert (answer.status, answer.error["code"]) == (400, "VALIDATION_ERROR"), answer
+    assert answer.error["details"]["field"] == "resources.vcpus"
+    most_mib, most = re.search(r"has ([0-9]+) MiB for sandboxes: at most ([0-9.]+)$", answer.error["message"]).groups()
+    assert 0 <= int(most_mib) / 2048 - float(most) < 0.1
+    largest = client.create("largest", resources={"vcpus": float(most)})
+    assert (largest["cpuCores"], largest["memoryGB"]) == (float(most), pytest.approx(float(most) * 2))
+    cap = client.create("cap", cpuCores=64)
+    assert cap["cpuCores"] == 64 and cap["memoryGB"] * 1024 == pytest.approx(int(most_mib), abs=1)
+    assert client.create("named", resources={"vcpus": 64}, memoryGB=0.25)["memoryGB"] == 0.25
+
+
 @pytest.mark.native("Docker does not tell how much room there is")
 def test_what_the_host_cannot_give(server, client):
     st = os.statvfs(server.data)
     total_gb = st.f_blocks * st.f_frsize / 1e9
+    image = os.path.join(server.data, "engine", "disk.img")
+    room_gb = st.f_bavail * st.f_frsize / 1e9
+    if os.path.exists(image):  # it grows to four fifths of what both have
+        room_gb = (room_gb + os.path.getsize(image) / 1e9) * 4 / 5
     answer = client.post("/sandbox", {"diskSizeGB": total_gb * 2})
     assert answer.status == 400 and answer.error["details"]["field"] == "diskSizeGB", answer
-    bound = float(re.search(r"to the ([0-9.]+) that this host has free", answer.error["message"])[1])
-    assert 0.1 <= bound <= total_gb
+    bound = float(re.search(r"to the ([0-9.]+) that this host can give", answer.error["message"])[1])
+    assert 0.1 <= bound <= room_gb + 0.1
     answer = client.post("/sandbox", {"resources": {"vcpus": 64}, "memoryGB": 100000})
     assert answer.status == 400 and answer.error["details"]["field"] == "memoryGB", answer
     total_mib = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-    assert f"{total_mib} MiB" in answer.error["message"]
-    answer = client.post("/sandbox", {"gpuCount": 1})
-    assert answer.status == 400 and answer.error["code"] == "GPU_UNAVAILABLE", answer
+    most_mib = int(re.search(r"this host's ([0-9]+) MiB for sandboxes", answer.error["message"])[1])
+    assert total_mib * 84 // 100 <= most_mib <= total_mib * 85 // 100
+    answer = client.post("/sandbox", {"memoryGB": (most_mib + 1) / 1024})
+    assert answer.status == 400, "what all together cannot have"
+    assert client.create("largest", memoryGB=most_mib / 1024)["memoryGB"] == pytest.approx(most_mib / 1024)
+    client.delete("/sandbox/largest")
+    for count in (1, 1025, 1 << 40):
+        answer = client.post("/sandbox", {"gpuCount": count})
+        assert answer.status == 400 and answer.error["code"] == "GPU_UNAVAILABLE", answer
     assert client.names() == []
 
 

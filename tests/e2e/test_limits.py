@@ -95,7 +95,10 @@ def test_all_together_leave_room(server, client, box):
     """The parent of all: memory and processes for the host, and half of anyone's weight."""
     parent = f"cay-{server.instance()}"
     total = int(Path("/proc/meminfo").read_text().split()[1]) * 1024
-    assert total // 2 < int(knob(parent, "memory.limit_in_bytes", "memory.max")) <= total * 86 // 100
+    most = int(knob(parent, "memory.limit_in_bytes", "memory.max"))
+    assert total * 84 // 100 < most <= total * 85 // 100
+    told = client.post("/sandbox", {"memoryGB": 1e6}).error["message"]
+    assert f" {most // MIB} MiB " in told, "nobody is promised more than all together can have"
     assert int(knob(parent, "pids.max")) <= int(Path("/proc/sys/kernel/pid_max").read_text()) * 8 // 10
     assert knob(parent, "cpu.shares", "cpu.weight") in ("512", "50")
 

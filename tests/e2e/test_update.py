@@ -47,6 +47,19 @@ def test_limits_of_a_running_one(server, client):
     assert swap in ("0", str(256 * MIB))
 
 
+def test_cores_stand_for_their_memory(server, client):
+    group = server.group(client.create("box", memoryGB=0.25)["id"])
+    answer = patch(client, "box", resources={"vcpus": 0.5})
+    assert answer.status == 200, answer
+    assert (answer.json()["cpuCores"], answer.json()["memoryGB"]) == (0.5, 1)
+    assert knob(group, "memory.limit_in_bytes", "memory.max") == str(1024 * MIB)
+    assert knob(group, "cpu.cfs_quota_us", "cpu.max").split()[0] == "50000"
+    answer = patch(client, "box", resources={"vcpus": 1}, memoryGB=0.5)
+    assert (answer.json()["cpuCores"], answer.json()["memoryGB"]) == (1, 0.5), answer
+    answer = patch(client, "box", cpuCores=2)
+    assert (answer.json()["cpuCores"], answer.json()["memoryGB"]) == (2, 0.5), answer
+
+
 def test_less_than_it_uses_is_refused(server, client):
     box = client.create("box", memoryGB=0.5)
     run = client.post("/sandbox/box/exec", {"command": ["python3", "-c", HOG], "detach": True}).json()

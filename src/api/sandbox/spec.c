@@ -87,6 +87,7 @@ static int set_memory(const struct cay_json *v, struct cay_spec *spec, struct ca
     if (!sound || *unit)
         return cay_fail_field(err, "memoryLimit", "memoryLimit must be like 512m or 2g, or bytes");
     spec->memory_bytes = cay_api_bytes(count / (double)CAY_MIB, (double)CAY_MIB);
+    spec->memory_fits = false;
     return 0;
 }
 

@@ -33,7 +33,7 @@ struct create_body {
 #define BODY struct create_body
 
 static const struct cay_field resource_fields[] = {
-    CAY_FIELD_NUM(BODY, vcpus, "vcpus", .min = 0.1, .max = 64),
+    CAY_FIELD_NUM(BODY, vcpus, "vcpus", .min = 0.1, .max = 64, .about = CAY_V1_ABOUT_VCPUS),
     CAY_FIELD_END,
 };
 
@@ -59,18 +59,24 @@ static const struct cay_field ready_fields[] = {
     CAY_FIELD_END,
 };
 
+#define ABOUT_CORES                                                                                \
+    "A cap, so more than the host has is allowed. Those of a create, not of a fork, bring 2048 "   \
+    "MiB "                                                                                         \
+    "of memory each where neither memory nor resources.vcpus is named, or what the host can give."
+
 #define SPEC_FIELDS                                                                                \
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),                                            \
         CAY_FIELD_STR(BODY, image, "dockerImage", .max_len = 1024),                                \
         CAY_FIELD_STR(BODY, image, "image", .max_len = 1024),                                      \
         CAY_FIELD_STR(BODY, runtime, "runtime", .max_len = 64),                                    \
         CAY_FIELD_ANY(BODY, start, "startCommand", .type = "string|[string]|null"),                \
-        CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),                         \
+        CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64, .about = ABOUT_CORES),   \
         CAY_FIELD_SUB("resources", resource_fields),                                               \
-        CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625),                                 \
+        CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625, .about = CAY_V1_ABOUT_MEMORY),   \
         CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),                           \
-        CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1),                                    \
-        CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 1024),                         \
+        CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1, .about = CAY_V1_ABOUT_DISK),        \
+        CAY_FIELD_INT(BODY, gpu_count, "gpuCount", .min = 0, .max = 0x1p53,                        \
+                      .about = "There is none here: any count is GPU_UNAVAILABLE."),               \
         CAY_API_NETWORK_FIELDS(BODY), CAY_API_TIMEOUT_FIELDS(BODY), CAY_V1_LEASE_FIELDS(BODY),     \
         CAY_FIELD_PAIRS(BODY, env, "environmentVars", .max_len = CAY_MAX_ENV_BYTES),               \
         CAY_FIELD_PAIRS(BODY, env, "env", .max_len = CAY_MAX_ENV_BYTES),                           \
@@ -142,26 +148,29 @@ int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err)
     return 0;
 }
 
-/* Each core brings its memory, unless that is named; so it is with a fork by `vcpus`, which stands
- * for both, alone. */
+/* `vcpus` stands for cores and memory, so both are asked for. Cores alone bring theirs as far as
+ * the host has it; those of a fork leave it as it was. */
 static int set_sizes(const struct create_body *body, bool fork, struct cay_spec *spec,
                      struct cay_error *err)
 {
     double cpu = body->cpu_cores > 0 ? body->cpu_cores : body->vcpus;
-    double brings = fork ? body->vcpus : cpu;
+    double brings = fork || body->vcpus > 0 ? body->vcpus : cpu;
     if (cpu > 0)
         spec->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
     if (body->disk_gb > 0) {
         spec->disk_bytes = cay_api_bytes(body->disk_gb, CAY_V1_GB);
         spec->disk_fits = false;
     }
+    bool named = body->memory_gb > 0 || body->memory_limit;
+    if (named || body->vcpus > 0)
+        spec->memory_fits = false;
+    spec->memory_by_vcpus = !named && body->vcpus > 0;
     if (body->memory_gb > 0)
         spec->memory_bytes = cay_api_bytes(body->memory_gb, CAY_V1_GIB);
     else if (body->memory_limit)
         return cay_v1_parse_memory(body->memory_limit, &spec->memory_bytes, err);
     else if (brings > 0)
-        spec->memory_bytes = (uint64_t)(brings * (double)CAY_MEMORY_PER_VCPU_BYTES);
-    spec->memory_fits = body->memory_gb <= 0;
+        spec->memory_bytes = cay_api_bytes(brings, (double)CAY_MEMORY_PER_VCPU_BYTES);
     return 0;
 }
 
@@ -272,7 +281,7 @@ static void set_rest(const struct create_body *body, struct cay_spec *spec)
     (void)cay_api_time(body->idle_ms, body->idle_minutes, 60000, &spec->idle_ms);
     (void)cay_api_time(-1, body->lease_seconds, 1000, &spec->lease_ms);
     spec->name = body->name;
-    spec->gpu_count = (uint32_t)body->gpu_count;
+    spec->gpu_count = body->gpu_count < UINT32_MAX ? (uint32_t)body->gpu_count : UINT32_MAX;
     spec->persistent = body->persistent;
     spec->stop_when_start_ends = body->stop_when_start_ends;
     spec->env = body->env;

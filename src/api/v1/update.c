@@ -8,8 +8,8 @@ struct update_body {
     const char *name, *memory_limit;
     struct cay_strs labels, idle_when;
     struct cay_pairs tags, env;
-    double cpu_cores, memory_gb, disk_gb; /* 0: absent */
-    int64_t timeout_minutes, timeout_ms;  /* -1: absent, as with all below */
+    double cpu_cores, vcpus, memory_gb, disk_gb; /* 0: absent */
+    int64_t timeout_minutes, timeout_ms;         /* -1: absent, as with all below */
     int64_t idle_minutes, idle_ms, lease_seconds;
     const struct cay_json *secrets, *ports;
     const char *track;
@@ -18,14 +18,15 @@ struct update_body {
 
 #define BODY struct update_body
 #define SIZES                                                                                      \
-    CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64),                             \
-        CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625),                                 \
+    CAY_FIELD_NUM(BODY, cpu_cores, "cpuCores", .min = 0.1, .max = 64,                              \
+                  .about = "A cap, so more than the host has is allowed."),                        \
+        CAY_FIELD_NUM(BODY, memory_gb, "memoryGB", .min = 0.0625, .about = CAY_V1_ABOUT_MEMORY),   \
         CAY_FIELD_STR(BODY, memory_limit, "memoryLimit", .max_len = 32),                           \
-        CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1)
+        CAY_FIELD_NUM(BODY, disk_gb, "diskSizeGB", .min = 0.1, .about = CAY_V1_ABOUT_DISK)
 
 static const struct cay_field resource_fields[] = {
     SIZES,
-    CAY_FIELD_NUM(BODY, cpu_cores, "vcpus", .min = 0.1, .max = 64),
+    CAY_FIELD_NUM(BODY, vcpus, "vcpus", .min = 0.1, .max = 64, .about = CAY_V1_ABOUT_VCPUS),
     CAY_FIELD_END,
 };
 
@@ -56,22 +57,29 @@ struct values {
     struct cay_pairs secrets;
 };
 
+/* `vcpus` stands for cores and memory, unless they are named. */
 static int set_sizes(const struct update_body *body, struct values *v, struct cay_change *out,
                      struct cay_error *err)
 {
-    if (body->cpu_cores > 0) {
-        v->cpu_milli = (uint32_t)(body->cpu_cores * 1000 + 0.5);
+    double cpu = body->cpu_cores > 0 ? body->cpu_cores : body->vcpus;
+    if (cpu > 0) {
+        v->cpu_milli = (uint32_t)(cpu * 1000 + 0.5);
         out->cpu_milli = &v->cpu_milli;
     }
     if (body->disk_gb > 0) {
         v->disk_bytes = cay_api_bytes(body->disk_gb, CAY_V1_GB);
         out->disk_bytes = &v->disk_bytes;
     }
-    if (body->memory_gb <= 0 && !body->memory_limit)
+    bool named = body->memory_gb > 0 || body->memory_limit;
+    if (!named && body->vcpus <= 0)
         return 0;
     out->memory_bytes = &v->memory_bytes;
-    v->memory_bytes = cay_api_bytes(body->memory_gb, CAY_V1_GIB);
-    return body->memory_gb > 0 ? 0 : cay_v1_parse_memory(body->memory_limit, &v->memory_bytes, err);
+    out->memory_by_vcpus = !named;
+    if (body->memory_gb <= 0 && body->memory_limit)
+        return cay_v1_parse_memory(body->memory_limit, &v->memory_bytes, err);
+    v->memory_bytes = named ? cay_api_bytes(body->memory_gb, CAY_V1_GIB)
+                            : cay_api_bytes(body->vcpus, (double)CAY_MEMORY_PER_VCPU_BYTES);
+    return 0;
 }
 
 /* A name with null is a secret that goes. */

@@ -51,6 +51,16 @@ void cay_v1_shape_failure(struct cay_json_writer *w, const char *type, const cha
                           const struct cay_sandbox *sb);
 #define CAY_V1_GB 1e9
 #define CAY_V1_GIB 1073741824.0
+
+/* What the document says of the sizes of a create, a fork and a change. */
+#define CAY_V1_ABOUT_VCPUS                                                                         \
+    "Stands for cores and memory: 2048 MiB each, unless memory is named. More memory than the "    \
+    "host can give is refused with the bound."
+#define CAY_V1_ABOUT_MEMORY                                                                        \
+    "In GiB. At most what all sandboxes together may have, which is 85 % of the host's."
+#define CAY_V1_ABOUT_DISK                                                                          \
+    "In 10^9 bytes. A cap, no reservation, and at most what is free on the sandboxes' disk and "   \
+    "what that may still grow by."
 /* "512m", "2g", "1048576k": a whole number and its unit. */
 int cay_v1_parse_memory(const char *text, uint64_t *out, struct cay_error *err);
 /* exec_spec.c: a command with all that goes with it. */
