@@ -34,6 +34,13 @@ static uint64_t host_memory(void)
     return (uint64_t)info.totalram * info.mem_unit / 100 * CAY_ALL_MEMORY_PERCENT;
 }
 
+static int64_t log_bytes(const struct cay_config *cfg)
+{
+    int64_t head = cfg->log_head_bytes ? cfg->log_head_bytes : CAY_LOG_HEAD_BYTES;
+    int64_t tail = cfg->log_tail_bytes ? cfg->log_tail_bytes : CAY_LOG_TAIL_BYTES;
+    return (head + tail) * CAY_LOG_SANDBOX_LOGS;
+}
+
 int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
                  struct cay_provider *provider, struct cay_queue *events, int logs_fd,
                  struct cay_core **out, struct cay_error *err)
@@ -49,6 +56,7 @@ int cay_core_new(const struct cay_config *cfg, struct cay_store *store,
     core->logs_fd = logs_fd;
     core->events_fd = core->pulls_fd = core->data_fd = -1;
     core->host_memory_bytes = host_memory();
+    core->log_bytes = log_bytes(cfg);
     core->booted_at_ms = cay_clock_booted_at_ms();
     if (gethostname(core->server, sizeof core->server - 1) != 0)
         cay_str_copy(core->server, sizeof core->server, "localhost");

@@ -36,6 +36,7 @@ struct cay_core {
     struct cay_keyring keyring;
     char server[64];
     uint64_t host_memory_bytes;
+    int64_t log_bytes;       /* that the logs of one sandbox may take */
     int64_t booted_at_ms;    /* the host */
     atomic_int slow;         /* operations that wait for a sandbox's grace, or copy for long */
     atomic_bool copies_long; /* the last copy of a sandbox's files was no matter of an instant */

@@ -15,6 +15,7 @@
 #include "log/files.h"
 #include "model/limits.h"
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #define TICK_MS 1000
@@ -254,15 +255,34 @@ static int64_t reconcile(struct cay_core *core, bool at_start)
 struct times {         /* monotonic; when each is next */
     int64_t offset_ms; /* of the wall clock against the monotonic one */
     int64_t expiry, reconcile, sweep;
+    uint64_t free_bytes; /* the most that were free beside the logs since they were looked at */
 };
 
-/* Less than one account may have needs no closer look. */
-static void mind_logs(struct cay_core *core)
+static uint64_t free_bytes(const struct cay_core *core)
+{
+    struct statvfs fs;
+    return fstatvfs(core->logs_fd, &fs) < 0 ? 0 : (uint64_t)fs.f_bfree * fs.f_frsize;
+}
+
+/* Has the disk lost as much as one sandbox's logs may take? Whoever writes that fast is not to have
+ * the time until the next pass. */
+static bool logs_are_due(const struct cay_core *core, struct times *t)
+{
+    uint64_t now = free_bytes(core);
+    if (now > t->free_bytes)
+        t->free_bytes = now;
+    return t->free_bytes - now > (uint64_t)core->log_bytes;
+}
+
+/* Less than one of them may have needs no closer look. */
+static void mind_logs(struct cay_core *core, struct times *t)
 {
     struct cay_error err = {0};
+    t->free_bytes = free_bytes(core);
     int64_t bytes = cay_log_bytes(core->logs_fd);
     cay_metric_set(&cay_core_log_bytes, bytes);
-    if (bytes > CAY_LOG_ACCOUNT_BYTES && cay_retention_run(core, CAY_LOG_ACCOUNT_BYTES, &err) < 0)
+    if ((bytes > core->log_bytes || bytes > CAY_LOG_ACCOUNT_BYTES) &&
+        cay_retention_run(core, core->log_bytes, CAY_LOG_ACCOUNT_BYTES, &err) < 0)
         cay_log_error(&err, "cannot look after the logs' size");
 }
 
@@ -286,9 +306,11 @@ static void tick(struct cay_core *core, struct times *t)
     if (take_look(core) || mono >= t->reconcile) {
         int64_t pause_ms = reconcile(core, false);
         t->reconcile = cay_clock_mono_ms() + pause_ms;
-        mind_logs(core);
+        mind_logs(core, t);
         atomic_store(&core->start_ends, true); /* it may have found one */
         cay_leases_load(core);
+    } else if (logs_are_due(core, t)) {
+        mind_logs(core, t);
     }
     cay_keeper_end_with_start(core);
     if (mono >= t->sweep) {
@@ -317,7 +339,8 @@ static void *janitor_main(void *arg)
     int64_t mono = cay_clock_mono_ms();
     struct times t = {.offset_ms = cay_clock_ms() - mono,
                       .reconcile = mono + core->first_pause_ms,
-                      .sweep = mono + PAUSE_MS};
+                      .sweep = mono + PAUSE_MS,
+                      .free_bytes = free_bytes(core)};
     while (wait_tick(core))
         tick(core, &t);
     return NULL;

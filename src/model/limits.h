@@ -92,6 +92,8 @@
 #define CAY_LOG_TAIL_BYTES (8 * CAY_MIB)
 #define CAY_LOG_BLOCK (64 * CAY_KIB)        /* no record crosses a border of these */
 #define CAY_LOG_RATE_BYTES (32 * CAY_MIB)   /* a second, past the head */
+#define CAY_LOG_SANDBOX_LOGS 32             /* of one sandbox, as much as so many full ones; */
+#define CAY_LOG_SANDBOX_STOP 2              /* it is stopped at so many times that */
 #define CAY_LOG_ACCOUNT_BYTES (2 * CAY_GIB) /* of one account, all together */
 #define CAY_LOG_WEIGH_MS 2000               /* of what they take is known how it was then, */
 #define CAY_LOG_WEIGH_AGAIN_MS 200          /* and who is over his quota, how it was then */

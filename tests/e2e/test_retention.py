@@ -1,40 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ran is forgotten when its account wishes, and not before."""
+"""What logs may take on the disk, of one sandbox and of one account. One sandbox has as much as 32 full logs."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
 from harness.wait import until
 
-
-def forget(client, eid, name="box"):
-    return client.delete(f"/sandbox/{name}/exec/{eid}")
-
-
-def test_an_ended_execution_is_forgotten(client, box):
-    eid, other = (client.exec("box", f"echo {word}")["id"] for word in ("secret", "other"))
-    answer = forget(client, eid)
-    assert (answer.status, answer.json()) == (200, {"id": eid, "deleted": True})
-    for path in (f"/sandbox/box/exec/{eid}", f"/sandbox/box/exec/{eid}/output"):
-        assert (client.get(path).status, client.get(path).error["code"]) == (404, "EXECUTION_NOT_FOUND")
-    assert [e["id"] for e in client.get("/sandbox/box/exec").json()["executions"]] == [other]
-    assert forget(client, eid).status == 404
+MIB = 1 << 20
+SMALL = ("--log-head", "64k", "--log-tail", "64k")
+SHARE = 32 * (128 << 10)
 
 
-def test_one_that_runs_is_not(client, box):
-    eid = client.detach("box", ["sleep", "600"])
-    answer = forget(client, eid)
-    assert (answer.status, answer.error["code"]) == (409, "EXECUTION_RUNNING")
-    client.post(f"/sandbox/box/exec/{eid}/kill", {"signal": "SIGKILL"})
-    until(lambda: client.execution("box", eid)["status"] == "exited", "its end")
-    assert forget(client, eid).status == 200
+def log(server, run):
+    found = list(Path(server.data, "logs").rglob(f"{run}.log"))
+    assert len(found) == 1, found
+    return found[0]
 
 
-def test_a_start_command_stays_with_its_sandbox(client):
-    client.create("box", startCommand="echo started")
-    eid = until(lambda: client.get("/sandbox/box/exec").json()["executions"], "the start command")[0]["id"]
-    until(lambda: client.execution("box", eid)["status"] == "exited", "its end")
-    answer = forget(client, eid)
-    assert (answer.status, answer.error["code"]) == (409, "START_COMMAND")
+def taken(server):
+    return sum(p.stat().st_blocks * 512 for p in Path(server.data, "logs").rglob("*.log"))
+
+
+def is_gone(client, name, run):
+    return client.get(f"/sandbox/{name}/exec/{run}").status == 404
+
+
+def test_the_oldest_of_a_sandbox_go(fresh):
+    server = fresh(*SMALL)
+    server.start()
+    client = server.client()
+    client.create("box", startCommand="echo started; sleep 1000")
+    client.create("other")
+    theirs = client.exec("other", "head -c 500000 /dev/zero")["id"]
+    runs = client.detach("box", "head -c 500000 /dev/zero; sleep 1000")
+    until(lambda: log(server, runs).stat().st_blocks * 512 >= 128 << 10, "its output")
+    ended = [client.exec("box", "head -c 500000 /dev/zero")["id"] for _ in range(48)]
+    subprocess.run(["fallocate", "-l", str(4 * SHARE), Path(server.data, "filler")], check=True)  # they are looked at
+    until(lambda: is_gone(client, "box", ended[0]), "the oldest goes", timeout=45)
+    until(lambda: taken(server) - log(server, theirs).stat().st_blocks * 512 <= SHARE, "so many that the rest fits", timeout=45)
+    assert not is_gone(client, "box", ended[-1]) and not is_gone(client, "other", theirs)
+    assert client.execution("box", runs)["status"] == "running"
     assert client.get("/sandbox/box/logs").json()["logs"] == "started\n"
-    ident = client.sandbox("box")["id"]
-    assert client.delete("/sandbox/box").status == 200
-    assert client.output(ident, eid) == b"started\n", "output outlives its sandbox"
-    assert forget(client, eid, ident).status == 200
-    assert client.get(f"/sandbox/{ident}/exec").json()["executions"] == []
+    assert client.sandbox("box")["status"] == "RUNNING"
+
+
+@pytest.mark.native("who writes the log is the server")
+def test_a_log_that_does_not_end_ends_its_sandbox(fresh):
+    """As pid 1 could write it, whose memory is the sandbox's: any bytes, and any number of them."""
+    server = fresh(*SMALL)
+    server.start()
+    client = server.client()
+    client.create("box", persistent=True)
+    client.create("other")
+    runs = client.detach("box", "sleep 1000")
+    path = log(server, runs)
+    ended = client.exec("box", "head -c 500000 /dev/zero")["id"]
+    with path.open("ab") as f:
+        f.write(os.urandom(SHARE + SHARE // 2))
+    until(lambda: is_gone(client, "box", ended), "the other one goes", timeout=45)
+    assert client.sandbox("box")["status"] == "RUNNING", "less than twice its share"
+    with path.open("ab") as f:
+        f.write(os.urandom(2 * SHARE))
+    box = until(lambda: (b := client.sandbox("box"))["status"] == "STOPPED" and b, "it is stopped", timeout=45)
+    assert box["terminationReason"] == "disk" and "logs" in box["termination"]["message"], box
+    until(lambda: taken(server) <= SHARE, "then the log may go", timeout=45)
+    assert client.sandbox("other")["status"] == "RUNNING"
+    assert client.post("/sandbox/box/start").status == 200 and client.sh("box", "echo back") == "back\n"
+
+
+def test_the_oldest_of_an_account_go(fresh):
+    """Logs that take much beside what they say, so that the test need not write it."""
+    server = fresh()
+    server.start()
+    client = server.client()
+    st = os.statvfs(server.data)
+    if st.f_bavail * st.f_frsize < 6 << 30:
+        pytest.skip("less than 6 GiB free")
+    ended = []
+    for i in range(5):
+        client.create(f"box-{i}")
+        ended.append(client.exec(f"box-{i}", "echo said")["id"])
+    for i, run in enumerate(ended):
+        subprocess.run(["fallocate", "-n", "-l", str(450 * MIB), log(server, run)], check=True)
+        os.utime(log(server, run), (i, i))  # no two within one tick of the kernel's clock
+    until(lambda: is_gone(client, "box-0", ended[0]), "the oldest goes", timeout=45)  # it is looked at every 30 seconds
+    for i in range(1, 5):
+        assert client.output(f"box-{i}", ended[i]) == b"said\n", i
