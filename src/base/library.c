@@ -5,6 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool cay_library_there(const char *file, const char **why_out)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        *why_out = dlerror();
+    return library != NULL;
+}
+
 /* dlopen counts: what is loaded already is only found again. It is never closed. */
 void (*cay_library_find(const char *file, const char *name))(void)
 {

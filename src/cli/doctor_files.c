@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories, programs and the port that `cay serve` would use with the same options. Nothing is
- * made in them. */
+/* Directories, programs, libraries and the port that `cay serve` would use with the same options.
+ * Nothing is made in them. */
+#include "base/library.h"
 #include "base/str.h"
 #include "cli/doctor.h"
 #include "model/limits.h"
@@ -133,23 +134,34 @@ static void try_program(const struct cay_probe *p, const struct cay_place *place
 }
 
 /* Beside the program, or where `make install` puts it. */
-static void try_init(const struct cay_probe *p, const struct cay_place *place,
-                     struct cay_found *out)
+static void try_beside(const struct cay_probe *p, const struct cay_place *place,
+                       struct cay_found *out)
 {
-    static const char *const places[] = {"cay-init", "../libexec/cay/cay-init"};
+    static const char *const places[] = {"", "../libexec/cay/"};
     char self[PATH_MAX], path[PATH_MAX + 64];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    (void)p, (void)place;
+    (void)place;
     self[n > 0 ? n : 0] = 0;
     self[strcspn(self, "/") < strlen(self) ? (size_t)(strrchr(self, '/') - self) : 0] = 0;
     for (size_t i = 0; i < CAY_COUNT(places); i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", self, places[i]);
+        (void)snprintf(path, sizeof path, "%s/%s%s", self, places[i], p->text);
         if (access(path, R_OK) == 0) {
             cay_doctor_say(out, CAY_FINE, "%.150s", path);
             return;
         }
     }
     cay_doctor_say(out, CAY_LACKING, "not beside %.150s/cay", self);
+}
+
+static void try_library(const struct cay_probe *p, const struct cay_place *place,
+                        struct cay_found *out)
+{
+    const char *why = "";
+    (void)place;
+    if (cay_library_there(p->text, &why))
+        cay_doctor_say(out, CAY_FINE, "%s", p->text);
+    else
+        cay_doctor_say(out, CAY_LACKING, "%.180s", why);
 }
 
 /* A file without a name, so that nothing stays. */
@@ -230,8 +242,17 @@ const struct cay_probe cay_doctor_files[] = {
      "put it on a filesystem that knows idmapped mounts (ext4, xfs, btrfs): --images DIR", 0, NULL},
     {"image", true, false, try_image, "a server cannot start",
      "install mmdebstrap and npm, or put an image into the store", 0, NULL},
-    {"cay-init", true, false, try_init, "sandboxes cannot be made",
-     "install it beside cay, as `make install` does", 0, NULL},
+    {"cay-init", true, false, try_beside, "sandboxes cannot be made",
+     "install it beside cay, as `make install` does", 0, "cay-init"},
+    {"cay-file", true, false, try_beside, "sandboxes cannot be made",
+     "install it beside cay, as `make install` does", 0, "cay-file"},
+    {"libcurl", false, false, try_library,
+     "no registry can be asked: a server ends, and is started again, whenever one is",
+     "apt install libcurl4-openssl-dev, which brings " CAY_LIBCURL, 0, CAY_LIBCURL},
+    {"libgit2", false, false, try_library,
+     "no code history: a server ends, and is started again, when a sandbox is to have one, which "
+     "those of /api/sandbox are unless their `track` is off",
+     "apt install libgit2-dev, which brings " CAY_LIBGIT2, 0, CAY_LIBGIT2},
     {"mkfs.btrfs", false, false, try_program,
      "no disk limit, unless the data directory is on btrfs", "apt install btrfs-progs", 0,
      "mkfs.btrfs"},

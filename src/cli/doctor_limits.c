@@ -34,9 +34,9 @@ static bool has_right(int cap)
 static void try_rights(const struct cay_probe *p, const struct cay_place *place,
                        struct cay_found *out)
 {
-    static const int needed[] = {CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID,    CAP_SETPCAP,
-                                 CAP_CHOWN,     CAP_FOWNER, CAP_KILL,      CAP_DAC_OVERRIDE,
-                                 CAP_NET_ADMIN, CAP_MKNOD,  CAP_SYS_CHROOT};
+    static const int needed[] = {CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID,     CAP_SETPCAP,
+                                 CAP_CHOWN,     CAP_FOWNER, CAP_KILL,       CAP_DAC_OVERRIDE,
+                                 CAP_NET_ADMIN, CAP_MKNOD,  CAP_SYS_CHROOT, CAP_SYS_PTRACE};
     char missing[160] = "";
     (void)p, (void)place;
     for (size_t i = 0; i < CAY_COUNT(needed); i++) {

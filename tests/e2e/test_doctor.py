@@ -63,7 +63,7 @@ def test_every_thing_has_one_row(data):
                  "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "cgroup io", "swap accounting",
                  "btrfs, simple quotas", "loop devices", "mkfs.btrfs", "mmdebstrap", "user namespaces", "process ids",
                  "open files", "inotify watches", "capabilities", "CAP_SYS_RESOURCE", "disk space", "memory", "clock",
-                 "data directory", "port", "image", "id ranges", "nftables"):
+                 "data directory", "port", "image", "id ranges", "nftables", "cay-init", "cay-file", "libcurl", "libgit2"):
         assert what in rows, what
 
 
@@ -71,13 +71,43 @@ def test_without_root(tmp_path):
     for directory in (tmp_path, *tmp_path.parents):
         if directory.as_posix().startswith("/tmp/"):
             directory.chmod(0o755)
-    for name in ("cay", "cay-init"):
+    for name in ("cay", "cay-init", "cay-file"):
         shutil.copy(BUILD / name, tmp_path / name)
     code, report, rows = doctor("--data", str(tmp_path / "data"), program=(str(tmp_path / "cay"),), user=65534,
                                 group=65534, extra_groups=[])
     assert code == 0 and report["untried"] > 10, report
     assert rows["root"]["status"] == "note" and rows["idmapped mounts"]["status"] == "untried"
     assert rows["seccomp"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["cay-init", "cay-file"])
+def test_without_a_program_of_ours(data, tmp_path, name):
+    for there in {"cay", "cay-init", "cay-file"} - {name}:
+        shutil.copy(BUILD / there, tmp_path / there)
+    code, report, rows = doctor(*data, program=(str(tmp_path / "cay"),))
+    assert code == 1 and report["canServe"] is False
+    assert [what for what, row in rows.items() if row["needed"] and row["status"] == "missing"] == [name]
+    assert rows[name]["lost"] == "sandboxes cannot be made" and "make install" in rows[name]["fix"]
+
+
+@pytest.mark.parametrize("name, lost", [("libcurl", "no registry can be asked"), ("libgit2", "no code history")])
+def test_without_a_library(data, tmp_path, name, lost):
+    """Each is loaded when it is needed, so a server runs without it, and does less."""
+    soname = doctor(*data)[2][name]["detail"]
+    assert soname.startswith(f"{name}.so."), soname
+    (tmp_path / soname).touch()
+    code, report, rows = doctor(*data, program=("env", f"LD_LIBRARY_PATH={tmp_path}", CAY))
+    assert code == 0 and report["canServe"] is True
+    assert rows[name]["status"] == "missing" and soname in rows[name]["detail"], rows[name]
+    assert rows[name]["lost"].startswith(lost) and soname in rows[name]["fix"], rows[name]
+
+
+def test_every_right_is_needed(data):
+    if not shutil.which("setpriv"):
+        pytest.skip("setpriv is not installed")
+    for right in ("sys_ptrace", "net_admin"):
+        code, report, rows = doctor(*data, program=("setpriv", "--bounding-set", f"-{right}", CAY))
+        assert code == 1 and rows["capabilities"]["detail"] == f"without cap_{right}", rows["capabilities"]
 
 
 def test_what_is_missing_is_told(data):
