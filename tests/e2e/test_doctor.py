@@ -93,7 +93,10 @@ def test_without_a_program_of_ours(data, tmp_path, name):
 @pytest.mark.parametrize("name, lost", [("libcurl", "no registry can be asked"), ("libgit2", "no code history")])
 def test_without_a_library(data, tmp_path, name, lost):
     """Each is loaded when it is needed, so a server runs without it, and does less."""
-    soname = doctor(*data)[2][name]["detail"]
+    row = doctor(*data)[2][name]
+    if row["status"] == "missing":
+        pytest.skip("it is not here anyway")
+    soname = row["detail"]
     assert soname.startswith(f"{name}.so."), soname
     (tmp_path / soname).touch()
     code, report, rows = doctor(*data, program=("env", f"LD_LIBRARY_PATH={tmp_path}", CAY))
