@@ -186,13 +186,21 @@ def test_everything_killed_as_by_a_reboot(fresh):
     server = fresh().start()
     client = server.client()
     client.create("box", diskSizeGB=0.2, persistent=True)
-    client.sh("box", "echo precious > /workspace/f && sync /workspace/f")
+    client.create("other", persistent=True)
+    for name in ("box", "other"):
+        client.sh(name, "for f in /workspace/f /etc/made /home/user/.made; do echo $f > $f && sync $f || exit; done", user="root")
+        client.sh(name, "chmod 640 /etc/made && rm /etc/debian_version && sync /etc /etc/made", user="root")
     kill_everything(server)
     server.recover()
     client = server.client()
-    until(lambda: client.sandbox("box")["status"] == "STOPPED", "it is down")
+    for name in ("box", "other"):
+        until(lambda: client.sandbox(name)["status"] == "STOPPED", "it is down")
     assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
-    assert client.sh("box", "cat /workspace/f") == "precious\n"
+    assert client.get("/sandbox/other").json()["status"] == "STOPPED", "to be asked for is not enough"
+    assert client.get("/sandbox/other", resume="true").json()["status"] == "RUNNING"
+    for name in ("box", "other"):
+        assert client.sh(name, "cat /workspace/f /etc/made /home/user/.made", user="root") == "/workspace/f\n/etc/made\n/home/user/.made\n"
+        assert client.sh(name, "stat -c %a /etc/made; test -e /etc/debian_version || echo gone") == "640\ngone\n"
     assert fill(client, "box") <= 200 * MB
 
 

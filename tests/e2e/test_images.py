@@ -4,6 +4,7 @@ import fcntl
 import gzip
 import os
 import random
+import re
 import socket
 import stat
 import struct
@@ -189,6 +190,26 @@ def test_a_layer_may_come_twice(engine, store, client):
     empty.send(engine), other.send(engine)
     engine.put("twice:1", store.text(empty.diff_id, other.diff_id, empty.diff_id))
     assert run(client, "twice:1", "cat /other") == "x"
+
+
+def test_more_layers_than_a_sandbox_takes(engine, store, client):
+    """64, or fewer where their names are long, as digests are: a mount takes a page of them."""
+    layers = [Layer(tar(entry(f"layer-{i}", str(i).encode()))) for i in range(65)]
+    for layer in layers:
+        layer.send(engine)
+    ids = [layer.diff_id for layer in layers]
+    with pytest.raises(Refused) as told:
+        engine.put("deep:1", store.text(*ids))
+    assert told.value.name == "TOO_MANY_LAYERS"
+    Path(store.path, "refs", "deep:1").write_text(store.text(*ids))  # as of an engine that took more
+    answer = client.post("/sandbox", {"name": "deep", "image": "deep:1"})
+    assert (answer.status, answer.error["code"]) == (501, "TOO_MANY_LAYERS"), answer
+    most = int(re.search(r"an image may have (\d+) layers", answer.body.decode())[1])
+    assert 40 < most <= 64 and client.names() == []
+    engine.put("deep:2", store.text(*ids[:most - 1]))
+    assert run(client, "deep:2", f"cat /layer-0 /layer-{most - 2}") == f"0{most - 2}"
+    for n in ("1", "2"):
+        Path(store.path, "refs", f"deep:{n}").unlink()
 
 
 # ---- strangers' layers ----
