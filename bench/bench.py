@@ -148,6 +148,14 @@ class Bench:
     def rss_mib(self):
         return sum(proc.rss_kib(self.server.pid(role)) for role in ("server", "engine")) / 1024
 
+    def own_mib(self):
+        """All that is ours and no sandbox: supervisor, server, engine, its spawners, and what it has ready for the next
+        ones, a first process each. Most are forks that share their pages: by PSS each page counts once."""
+        own = set(proc.naming(self.server.data)) - set(self.server.sandbox_processes())
+        if not {self.server.pid(role) for role in ("server", "engine")} <= own:
+            raise Failed("server and engine are not found among the processes")
+        return sum(proc.pss_kib(pid) for pid in own) / 1024
+
     def lower_dirs(self, image=DEFAULT_IMAGE):
         """The image's directories below IMAGES, topmost first, as a sandbox has them."""
         layers = peers.image_layers(IMAGES, image)
