@@ -91,6 +91,7 @@ def test_they_go_before_the_host(client, box, user):
         assert client.exec("box", "echo 0 > /proc/self/oom_score_adj", user=user)["exitCode"] != 0
 
 
+@pytest.mark.native("the parent of all containers is the Engine's (dockerd --cgroup-parent)")
 def test_all_together_leave_room(server, client, box):
     """The parent of all: memory and processes for the host, and half of anyone's weight."""
     parent = f"cay-{server.instance()}"
