@@ -135,8 +135,6 @@ const struct cay_probe cay_doctor_cgroups[] = {
      "pids pids.max pids pids.max"},
     {"cgroup freezer", false, true, try_controller, "no pause and resume", FIX, 0,
      "freezer freezer.state - cgroup.freeze"},
-    {"cgroup io", false, true, try_controller, "nobody counts what is read and written", FIX, 0,
-     "blkio blkio.throttle.io_service_bytes io io.stat"},
     {"swap accounting", false, true, try_swap, "a sandbox may take swap beyond its memory limit",
      "boot with swapaccount=1, or turn swap off", 0,
      "memory memory.memsw.limit_in_bytes memory memory.swap.max"},

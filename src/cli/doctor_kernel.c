@@ -329,6 +329,15 @@ static void try_network(const struct cay_probe *p, const struct cay_place *place
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
 
+static void try_io(const struct cay_probe *p, const struct cay_place *place, struct cay_found *out)
+{
+    (void)p, (void)place;
+    if (access("/proc/self/io", R_OK) < 0)
+        cay_doctor_failed(out, "/proc/self/io");
+    else
+        cay_doctor_say(out, CAY_FINE, "%s", "");
+}
+
 #define NS_LOST "sandboxes cannot be made"
 #define NS_FIX "use a kernel with this namespace; inside a container: let it make namespaces"
 #define USER_FIX NS_FIX "; inside a chroot: nobody can make one there, make it a root of its own"
@@ -358,5 +367,7 @@ const struct cay_probe cay_doctor_kernel[] = {
      NULL},
     {"nftables", false, true, try_network, "sandboxes have no way out to the network",
      "modprobe nft_tproxy nft_reject_inet", 0, NULL},
+    {"I/O accounting", false, false, try_io, "nobody counts what is read and written",
+     "use a kernel with CONFIG_TASK_IO_ACCOUNTING", 0, NULL},
     {0},
 };

@@ -191,8 +191,9 @@ bool cay_core_usage(struct cay_core *core, const struct cay_sandbox *sb, struct 
  * anybody. CAY_ERR_CONFLICT, "SANDBOX_NOT_RUNNING". */
 int cay_core_stats(struct cay_core *core, const struct cay_sandbox *sb, struct cay_stats *out,
                    struct cay_error *err);
-/* The next reading of whoever follows: percent is since the one that is in `stats`. A sandbox that
- * does not run any more is CAY_ERR_CONFLICT or CAY_ERR_NOT_FOUND. */
+/* The next reading of whoever follows: percent is since the one that is in `stats`. Those who
+ * follow the same sandbox share readings. A sandbox that does not run any more is CAY_ERR_CONFLICT
+ * or CAY_ERR_NOT_FOUND. */
 int cay_core_stats_next(struct cay_core *core, const char *sandbox_id, struct cay_stats *stats,
                         struct cay_error *err);
 /* How the start command ended; false while it runs or when there is none. Both are at most a second

@@ -289,24 +289,6 @@ void cay_cgroup_open_counts(const struct cay_cgroups *c, const char *id, int *oo
     *pids_fd_out = open_figure(c, id, REFUSED);
 }
 
-/* Sums rbytes= and wbytes= over all devices. */
-static void read_io(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
-{
-    char path[CAY_CGROUP_NAME + 64], text[4096];
-    bool v2 = false;
-    int parent = tree_fd(c, CAY_CG_IO, &v2);
-    snprintf(path, sizeof path, "%s/io.stat", id);
-    if (parent < 0 || !cay_small_read(parent, path, text, sizeof text))
-        return;
-    for (const char *at = text; (at = strstr(at, "bytes=")); at += 6) {
-        uint64_t n = strtoull(at + 6, NULL, 10);
-        if (at > text && at[-1] == 'r')
-            out->io_read_bytes += n;
-        else if (at > text && at[-1] == 'w')
-            out->io_write_bytes += n;
-    }
-}
-
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
 {
     uint64_t got[FIGURES];
@@ -318,7 +300,6 @@ void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_us
                               .pids = (uint32_t)got[PIDS],
                               .oom_kills = got[OOM_KILLS],
                               .pids_refused = got[REFUSED]};
-    read_io(c, id, out);
 }
 
 void cay_cgroup_total(const struct cay_cgroups *c, const char *id, struct cay_usage *out)

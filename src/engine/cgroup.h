@@ -17,7 +17,6 @@ enum cay_controller {
     CAY_CG_CPU,
     CAY_CG_CPUACCT,
     CAY_CG_PIDS,
-    CAY_CG_IO,      /* v2 only: read, never limited */
     CAY_CG_FREEZER, /* v1 has it as a controller; the v2 tree does it by itself */
     CAY_CG_UNIFIED, /* the v2 tree itself: kill */
     CAY_CG_COUNT,
@@ -65,7 +64,7 @@ int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id);
 /* Moves a process into all trees, or into the v1 ones when the clone did the other. */
 int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, bool v2_too,
                      struct cay_error *err);
-/* All of it but the disk. What nobody counts is 0. */
+/* All of it but the disk, and what is read and written (engine/io.h). What nobody counts is 0. */
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
 /* What of it is to be told of one that has ended: processor time, most memory, kills. */
 void cay_cgroup_total(const struct cay_cgroups *c, const char *id, struct cay_usage *out);

@@ -70,6 +70,7 @@ struct cay_box {
     unsigned held;                   /* so many jobs of others take this one's */
     bool backup;                     /* a backup holds it: counted in `held` as well */
     struct cay_engine_copied copied; /* how it began, as long as we remember */
+    uint64_t io_bytes[2];            /* read and written, as they were told last */
     struct cay_box *next;
 };
 

@@ -6,6 +6,7 @@
 #include "engine/cgroup.h"
 #include "engine/copy.h"
 #include "engine/hierarchy.h"
+#include "engine/io.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -47,14 +48,16 @@ static int find(int proc, struct cay_cgroups *c, char name[CAY_CGROUP_NAME], str
     return cay_cgroups_of(c, proc, name, err);
 }
 
-int cay_foreign_usage(int proc, struct cay_usage *out, struct cay_error *err)
+int cay_foreign_usage(int proc, pid_t pid, struct cay_usage *out, struct cay_error *err)
 {
     CAY_CLEANUP(close_groups) struct cay_cgroups c;
     char name[CAY_CGROUP_NAME];
     int r = find(proc, &c, name, err);
-    if (r == 0)
-        cay_cgroup_usage(&c, name, out);
-    return r;
+    if (r < 0)
+        return r;
+    cay_cgroup_usage(&c, name, out);
+    cay_io_read(&c, name, pid, out);
+    return 0;
 }
 
 int cay_foreign_limit(int proc, const struct cay_engine_request *rq, struct cay_error *err)

@@ -9,7 +9,7 @@
 #include "model/sandbox.h"
 
 /* All of it but the disk. */
-int cay_foreign_usage(int proc, struct cay_usage *out, struct cay_error *err);
+int cay_foreign_usage(int proc, pid_t pid, struct cay_usage *out, struct cay_error *err);
 /* As cay_cgroup_limit. */
 int cay_foreign_limit(int proc, const struct cay_engine_request *rq, struct cay_error *err);
 

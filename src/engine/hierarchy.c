@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const controller_names[CAY_CG_COUNT] = {"memory", "cpu",     "cpuacct", "pids",
-                                                           "io",     "freezer", "unified"};
+static const char *const controller_names[CAY_CG_COUNT] = {"memory", "cpu",     "cpuacct",
+                                                           "pids",   "freezer", "unified"};
 
 const char *cay_controller_name(enum cay_controller controller)
 {
@@ -106,7 +106,6 @@ static int add_tree(struct cay_cgroups *c, const struct mount_line *m, const cha
         (void)cay_small_write(top, "cgroup.subtree_control", "+memory");
         (void)cay_small_write(top, "cgroup.subtree_control", "+cpu");
         (void)cay_small_write(top, "cgroup.subtree_control", "+pids");
-        (void)cay_small_write(top, "cgroup.subtree_control", "+io");
     }
     int r = open_parent(m->point, instance, &parent, err);
     if (r == 0)

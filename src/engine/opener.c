@@ -246,7 +246,7 @@ static int manage(const struct cay_engine_request *rq, struct answer *out, struc
         return cay_foreign_limit(proc, rq, err);
     if (rq->op == CAY_ENGINE_HOLD)
         return cay_foreign_hold(proc, &out->s, err);
-    r = cay_foreign_usage(proc, &usage, err);
+    r = cay_foreign_usage(proc, (pid_t)rq->pid, &usage, err);
     if (r < 0)
         return r;
     out->len = sizeof usage;

@@ -72,7 +72,7 @@ struct cay_usage {
     uint64_t oom_kills;
     uint64_t pids_refused;                  /* forks that the limit refused */
     uint64_t disk_bytes, disk_limit_bytes;  /* 0: cannot be told */
-    uint64_t io_read_bytes, io_write_bytes; /* of block devices; 0 where nobody counts */
+    uint64_t io_read_bytes, io_write_bytes; /* of disks; 0 where nobody counts */
 };
 
 /* A reading of them, and what it says beside an earlier one. */

@@ -60,7 +60,7 @@ def test_every_thing_has_one_row(data):
     assert len(rows) == len(report["host"])
     for what in ("kernel", "user namespace", "net namespace", "pid namespace", "mount namespace", "ipc namespace",
                  "uts namespace", "cgroup namespace", "idmapped mounts", "overlayfs, mapped", "seccomp", "cgroups",
-                 "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "cgroup io", "swap accounting",
+                 "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "I/O accounting", "swap accounting",
                  "btrfs, simple quotas", "loop devices", "mkfs.btrfs", "mmdebstrap", "user namespaces", "process ids",
                  "open files", "inotify watches", "capabilities", "CAP_SYS_RESOURCE", "disk space", "memory", "clock",
                  "data directory", "port", "image", "id ranges", "nftables", "cay-init", "cay-file", "libcurl", "libgit2"):

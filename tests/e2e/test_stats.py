@@ -34,6 +34,28 @@ def test_shape_and_limits(client):
     assert got["disk"]["enforcedBy"] == client.sandbox("box")["diskEnforcedBy"]
 
 
+def test_io(client, box):
+    """Bytes that went to the disk and came from it, of commands that ended and of those that run."""
+    mib = 1 << 20
+    direct = 6 * mib  # of 8: what dd reads first btrfs may take from its cache
+
+    def reaches(read, written, what):
+        def told():
+            io = stats(client, "box")["io"]
+            return io if io["readBytes"] >= read and io["writeBytes"] >= written else None
+        return until(told, what)
+
+    client.sh("box", "dd if=/dev/zero of=past bs=1M count=8 oflag=direct; dd if=/dev/zero of=through bs=1M count=8 conv=fsync")
+    client.sh("box", "dd if=past of=/dev/null bs=1M iflag=direct; cp past /dev/shm; cat through > /dev/null")
+    ended = reaches(direct, 16 * mib, "what ended commands did is told")
+    assert ended["writeBytes"] < 18 * mib, "once"
+    client.detach("box", "dd if=/dev/zero of=more bs=1M count=8 oflag=direct; dd if=past of=/dev/null bs=1M iflag=direct; sleep 600")
+    reaches(ended["readBytes"] + direct, ended["writeBytes"] + 8 * mib, "what a command's children did is told while it runs")
+    client.post("/sandbox/box/stop", {"graceMs": 0})
+    client.post("/sandbox/box/start")
+    assert stats(client, "box")["io"]["writeBytes"] < mib, "another run begins anew"
+
+
 def test_percent_is_between_two_readings(client, box):
     assert stats(client, "box")["cpu"]["percent"] is None, "one reading tells no speed"
     client.detach("box", BUSY)
