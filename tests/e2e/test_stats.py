@@ -85,6 +85,16 @@ def test_stream(client, box):
         assert (last.name, last.data) == ("end", {"status": "TERMINATED"})
 
 
+def test_stream_has_the_limits_of_now(client, box):
+    with client.events("GET", "/sandbox/box/stats", query={"intervalMs": 100}) as stream:
+        events = stream.events()
+        assert next(events).data["memory"]["limitBytes"] == 2 << 30
+        answer = client.request("PATCH", "/sandbox/box", {"memoryGB": 0.5, "cpuCores": 0.5})
+        assert answer.status == 200, answer
+        told = [next(events).data for _ in range(3)][-1]
+        assert told["memory"]["limitBytes"] == 512 << 20 and told["cpu"]["limitCores"] == 0.5
+
+
 @pytest.mark.parametrize("interval", [99, 60001, "x", -1])
 def test_bad_intervals(client, box, interval):
     answer = client.get("/sandbox/box/stats", intervalMs=interval)

@@ -29,6 +29,14 @@ struct follow {
     bool over, attends;
 };
 
+static struct cay_spec limits_of(const struct cay_sandbox *sb)
+{
+    return (struct cay_spec){.cpu_milli = sb->spec.cpu_milli,
+                             .memory_bytes = sb->spec.memory_bytes,
+                             .disk_bytes = sb->spec.disk_bytes,
+                             .pids = sb->spec.pids};
+}
+
 static void shape_stats(struct cay_json_writer *w, struct cay_core *core, const char *id,
                         const struct cay_spec *limits, const struct cay_stats *stats)
 {
@@ -67,8 +75,13 @@ static void put_end(struct follow *f)
 
 static void work(struct cay_stream *s)
 {
+    CAY_AUTO_ARENA struct cay_arena a = {0};
     struct follow *f = (struct follow *)s;
+    struct cay_account owner = {.id = f->account_id, .reads = true};
+    struct cay_sandbox sb;
     struct cay_error err; /* an engine that is away now may answer the next time */
+    if (cay_core_get(f->core, &owner, f->id, &a, &sb, &err) == 0)
+        f->limits = limits_of(&sb); /* they may have been changed since */
     int r = cay_core_stats_next(f->core, f->id, &f->last, &err);
     if (r == 0)
         put_stats(f);
@@ -113,10 +126,7 @@ static struct cay_stream *follow(const struct cay_req *req, const struct cay_san
     *f = (struct follow){.base = {.ops = &ops, .watch_fd = -1, .keepalive = ": still here\n\n"},
                          .core = req->core,
                          .account_id = account_id,
-                         .limits = {.cpu_milli = sb->spec.cpu_milli,
-                                    .memory_bytes = sb->spec.memory_bytes,
-                                    .disk_bytes = sb->spec.disk_bytes,
-                                    .pids = sb->spec.pids},
+                         .limits = limits_of(sb),
                          .interval_ms = interval_ms,
                          .next_ms = cay_clock_mono_ms(),
                          .last = *first};
