@@ -168,14 +168,16 @@ void cay_core_tell(struct cay_core *core, const struct cay_sandbox *sb, const ch
 /* What the server did by itself: the row says why. */
 void cay_core_record_own(struct cay_core *core, const struct cay_sandbox *sb, const char *action);
 void cay_core_tell_snapshot(struct cay_core *core, const struct cay_sandbox *sb, const char *id);
+#define CAY_HOST_RESTARTED "the host was restarted"
 /* The three ways down, for a row that the caller holds. */
 /* `why` without figures: what was used is added. Kept is how it ended if it had ended before. */
 int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *why,
                        int64_t grace_ms, struct cay_error *err);
+/* How it had ended before is kept here, too, and the row's strings are `a`'s then. */
 int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
-                         const char *message, struct cay_error *err);
+                         const char *message, struct cay_arena *a, struct cay_error *err);
 int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
-                       int64_t ended_at_ms, struct cay_error *err);
+                       int64_t ended_at_ms, struct cay_arena *a, struct cay_error *err);
 /* A sandbox whose files are to be copied: beside others who do the same, while nobody moves it. */
 int cay_core_share(struct cay_core *core, const struct cay_account *owner, const char *id,
                    struct cay_arena *a, struct cay_hold *hold, struct cay_sandbox *out,

@@ -71,7 +71,7 @@ TEST(events_tell_of_deaths)
     struct cay_sandbox sb = fixture_create(&f, "one", false);
     struct cay_death death = {.reason = "oom"};
     (void)types(&f, &at);
-    CHECK_EQ("dies", cay_core_died_held(f.core, &sb, &death, 0, &err), 0);
+    CHECK_EQ("dies", cay_core_died_held(f.core, &sb, &death, 0, &f.a, &err), 0);
     CHECK_STR("told", types(&f, &at), "error");
     fixture_close(&f);
 }

@@ -90,7 +90,7 @@ bool cay_keeper_event(struct cay_core *core, const struct cay_provider_entry *en
     if ((sb.state != CAY_RUNNING && sb.state != CAY_PAUSED) ||
         entry->ended_at_ms < sb.started_at_ms)
         return true; /* old news */
-    if (cay_core_died_held(core, &sb, &death, entry->ended_at_ms, &err) < 0)
+    if (cay_core_died_held(core, &sb, &death, entry->ended_at_ms, &a, &err) < 0)
         cay_log_error(&err, "cannot record the end of sandbox %s", sb.id);
     else
         cay_log_warn("sandbox %s ended: %s", sb.id, death.reason);
@@ -127,7 +127,7 @@ static void expire(struct cay_core *core, const struct cay_sandbox *due, int64_t
         struct cay_death why = {.reason = "timeout", .message = "stopped by expiry"};
         r = cay_core_stop_held(core, &sb, &why, EXPIRY_GRACE_MS, &err);
     } else if (r == 0) {
-        r = cay_core_delete_held(core, &sb, "timeout", "deleted by expiry", &err);
+        r = cay_core_delete_held(core, &sb, "timeout", "deleted by expiry", &a, &err);
     }
     if (r < 0)
         cay_log_error(&err, "cannot end sandbox %s, whose time is over", due->id);

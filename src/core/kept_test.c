@@ -568,7 +568,7 @@ TEST(reconcile_finishes_a_delete_that_keeps)
     fixture_open(&f);
     struct cay_sandbox box = fixture_create(&f, "box", false);
     box.has_death = true;
-    box.death.reason = "deleted";
+    box.death.reason = box.death.removal = "deleted";
     cay_id_volume(box.keeps, box.id);
     CHECK_EQ("the intent", cay_store_update(f.store, &box, CAY_NOW, &err), 0);
     CHECK_EQ("promised", cay_core_promise_volume(f.core, &box, &err), 0);

@@ -200,13 +200,13 @@ static bool runs_commands(struct cay_core *core, const struct cay_sandbox *sb, s
 }
 
 static int end_row(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
-                   struct cay_error *err)
+                   struct cay_arena *a, struct cay_error *err)
 {
     bool lease = strcmp(reason, "lease") == 0;
     if (!sb->spec.persistent)
         return cay_core_delete_held(
             core, sb, reason, lease ? "deleted: nobody renewed its lease" : "deleted: it was idle",
-            err);
+            a, err);
     struct cay_death why = {.reason = reason,
                             .message = lease ? "stopped: nobody renewed its lease"
                                              : "stopped: it was idle"};
@@ -247,7 +247,7 @@ static void end(struct cay_core *core, struct cay_lease *l, int64_t now_ms)
         return;
     }
     if (r == 0)
-        r = end_row(core, &sb, reason, &err);
+        r = end_row(core, &sb, reason, &a, &err);
     if (r < 0) {
         cay_log_error(&err, "cannot end sandbox %s (%s)", l->id, reason);
         return;

@@ -269,10 +269,29 @@ static const char *volume_order(const struct cay_sandbox *sb)
     return sb->keeps[0] ? NULL : "";
 }
 
+/* An end that has happened keeps its cause; what takes the rest away is told beside it. To be
+ * stopped on request is no cause: then the removal is the end. */
+static struct cay_death removed(const struct cay_sandbox *sb, const char *reason,
+                                const char *message, struct cay_arena *a)
+{
+    struct cay_death death = {.reason = reason, .removal = reason, .message = message};
+    if (!sb->has_death || !sb->death.reason)
+        return death;
+    if (sb->death.removal) /* begun before, and cut short */
+        return sb->death;
+    const char *cause = sb->death.message ? sb->death.message : sb->death.reason;
+    death = sb->death;
+    death.removal = reason;
+    death.message = cay_arena_printf(a, "%s; it had ended before: %s", message, cause);
+    if (strcmp(death.reason, "stopped") == 0)
+        death.reason = reason;
+    return death;
+}
+
 /* The intent is on the row before anything is taken away, so that a crash between the two is
  * finished by reconcile as what it was: a delete, with or without the volume. */
 static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const char *keeps,
-                          const char *reason, const char *message, struct cay_error *err)
+                          const struct cay_death *death, struct cay_error *err)
 {
     struct cay_sandbox before = *sb;
     struct cay_usage used = {0};
@@ -283,8 +302,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     struct cay_sandbox intent = *sb;
     intent.state = before.state;
     intent.has_death = true;
-    intent.death.reason = reason;
-    intent.death.message = message;
+    intent.death = *death;
     intent.updated_at_ms = cay_clock_ms();
     r = cay_store_update(core->store, &intent, CAY_SOON, err);
     if (r < 0)
@@ -305,8 +323,7 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
     if (r < 0)
         return r;
     sb->has_death = true;
-    sb->death.reason = reason;
-    sb->death.message = message;
+    sb->death = *death;
     if (sb->death.peak_bytes == 0) { /* else it had ended before, and these are of that end */
         sb->death.peak_bytes = used.memory_peak_bytes;
         sb->death.cpu_ms = used.cpu_us / 1000;
@@ -330,24 +347,15 @@ static int delete_keeping(struct cay_core *core, struct cay_sandbox *sb, const c
 }
 
 int cay_core_delete_held(struct cay_core *core, struct cay_sandbox *sb, const char *reason,
-                         const char *message, struct cay_error *err)
+                         const char *message, struct cay_arena *a, struct cay_error *err)
 {
     char keeps[CAY_ID_SIZE];
+    const struct cay_death death = removed(sb, reason, message, a);
     cay_str_copy(keeps, sizeof keeps, sb->keeps);
-    int r = delete_keeping(core, sb, keeps, reason, message, err);
+    int r = delete_keeping(core, sb, keeps, &death, err);
     if (r == 0)
         cay_core_record_own(core, sb, "sandbox.delete");
     return r;
-}
-
-/* How it had ended before stays to be read. */
-static const char *who_deleted(struct cay_arena *a, const struct cay_account *owner,
-                               const struct cay_sandbox *sb)
-{
-    if (!sb->has_death)
-        return cay_arena_printf(a, "deleted by account %s", owner->id);
-    return cay_arena_printf(a, "deleted by account %s; it had ended before: %s", owner->id,
-                            sb->death.message ? sb->death.message : sb->death.reason);
 }
 
 int cay_core_delete(struct cay_core *core, const struct cay_account *owner, const char *id,
@@ -370,7 +378,9 @@ int cay_core_delete(struct cay_core *core, const struct cay_account *owner, cons
         cay_str_copy(keeps, sizeof keeps, sb.keeps);
     else if (workspace == CAY_WORKSPACE_KEPT)
         cay_id_volume(keeps, sb.id);
-    r = delete_keeping(core, &sb, keeps, "deleted", who_deleted(a, owner, &sb), err);
+    const char *by = cay_arena_printf(a, "deleted by account %s", owner->id);
+    const struct cay_death death = removed(&sb, "deleted", by, a);
+    r = delete_keeping(core, &sb, keeps, &death, err);
     if (r < 0)
         return r;
     cay_core_took(CAY_TOOK_DELETE, began_us);
@@ -389,7 +399,7 @@ static const char *why_down(const struct cay_death *death)
     if (strcmp(death->reason, "signal") == 0)
         return "the sandbox's first process was killed from outside";
     if (strcmp(death->reason, "host_restart") == 0)
-        return "the host was restarted";
+        return CAY_HOST_RESTARTED;
     if (strcmp(death->reason, "stopped") == 0)
         return "stopped";
     if (death->has_signal)
@@ -402,12 +412,12 @@ static const char *why_down(const struct cay_death *death)
 /* A persistent one rests until it is started again; one that was stopped is stopped; one that a
  * restart of the host took is terminated; any other is left to be looked at, in error. */
 int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
-                       int64_t ended_at_ms, struct cay_error *err)
+                       int64_t ended_at_ms, struct cay_arena *a, struct cay_error *err)
 {
     bool by_host = strcmp(death->reason, "host_restart") == 0;
     bool rests = sb->spec.persistent || strcmp(death->reason, "stopped") == 0;
     if (by_host && !rests)
-        return cay_core_delete_held(core, sb, "host_restart", why_down(death), err);
+        return cay_core_delete_held(core, sb, death->reason, why_down(death), a, err);
     int r = cay_state_apply(&sb->state, rests ? CAY_REST : CAY_DIE, err);
     if (r < 0)
         return r;

@@ -113,7 +113,7 @@ TEST(reconcile_tells_of_a_broken_create_that_was_answered)
 
     struct cay_sandbox gone = row(&f, sb.id);
     gone.state = CAY_PENDING; /* a delete that a crash cut */
-    gone.death.reason = "deleted";
+    gone.death.reason = gone.death.removal = "deleted";
     CHECK_EQ("the intent", cay_store_update(f.store, &gone, CAY_NOW, &err), 0);
     pass(&f);
     CHECK_EQ("a delete is a delete", fixture_state(&f, sb.id), CAY_TERMINATED);

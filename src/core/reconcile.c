@@ -75,18 +75,10 @@ static int read_rows(struct cay_core *core, struct cay_arena *a, struct cay_sand
     return r;
 }
 
-/* A delete that was begun: only deletes write these reasons onto a row that lives. */
+/* A delete that was begun, of a row that lives. */
 static bool is_being_deleted(const struct cay_sandbox *sb)
 {
-    static const char *const ends[] = {"timeout", "idle", "lease", "host_restart"};
-    if (!sb->has_death || !sb->death.reason)
-        return false;
-    if (strcmp(sb->death.reason, "deleted") == 0)
-        return true;
-    for (size_t i = 0; i < CAY_COUNT(ends) && !sb->spec.persistent; i++)
-        if (strcmp(sb->death.reason, ends[i]) == 0)
-            return true;
-    return false;
+    return sb->has_death && sb->death.removal;
 }
 
 static bool was_never_finished(const struct cay_sandbox *sb)
@@ -128,12 +120,14 @@ static int write_down(struct cay_core *core, struct cay_sandbox *sb, struct cay_
     return r;
 }
 
-static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_error *err)
+static int mend_gone(struct cay_core *core, struct cay_sandbox *sb, struct cay_arena *a,
+                     struct cay_error *err)
 {
-    sb->has_death = true;
-    sb->death = (struct cay_death){.reason = "error", .message = "the sandbox is gone"};
+    const char *why = "the sandbox is gone";
     if (!sb->spec.persistent)
-        return cay_core_delete_held(core, sb, "error", sb->death.message, err);
+        return cay_core_delete_held(core, sb, "error", why, a, err);
+    sb->has_death = true;
+    sb->death = (struct cay_death){.reason = "error", .message = why};
     /* STOPPED would promise files that a start could find */
     int r = cay_state_apply(&sb->state, CAY_DIE, err);
     if (r < 0)
@@ -201,25 +195,26 @@ static bool went_with_host(const struct cay_core *core, const struct cay_sandbox
 }
 
 static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
-                    const struct cay_provider_entry *entry, struct cay_error *err)
+                    const struct cay_provider_entry *entry, struct cay_arena *a,
+                    struct cay_error *err)
 {
     if (is_being_deleted(sb))
-        return cay_core_delete_held(core, sb, sb->death.reason, sb->death.message, err);
+        return cay_core_delete_held(core, sb, sb->death.removal, sb->death.message, a, err);
     if (was_never_finished(sb) && !sb->answered && went_with_host(core, sb))
-        return cay_core_delete_held(core, sb, "host_restart", NULL, err);
+        return cay_core_delete_held(core, sb, "host_restart", CAY_HOST_RESTARTED, a, err);
     if (was_never_finished(sb))
         return cay_core_undo_create(core, sb, "the server ended before the sandbox was made", err);
     if (was_never_made(sb))
         return cay_provider_destroy(core->provider, sb->id, NULL, NULL, err);
     if (!entry && is_up(sb) && went_with_host(core, sb)) /* so did the engine's record of it */
-        return cay_core_delete_held(core, sb, "host_restart", NULL, err);
+        return cay_core_delete_held(core, sb, "host_restart", CAY_HOST_RESTARTED, a, err);
     if (!entry)
-        return mend_gone(core, sb, err);
+        return mend_gone(core, sb, a, err);
     if (!entry->running) {
         struct cay_death death = entry->death;
         if (!death.reason)
             death.reason = "error";
-        return cay_core_died_held(core, sb, &death, entry->ended_at_ms, err);
+        return cay_core_died_held(core, sb, &death, entry->ended_at_ms, a, err);
     }
     return is_up(sb) ? mend_pause(core, sb, entry, err) : finish_start(core, sb, entry, err);
 }
@@ -239,7 +234,7 @@ static void mend_if_still_so(struct cay_core *core, const struct cay_sandbox *se
     if (r == 0 && (sb.updated_at_ms != seen->updated_at_ms || sb.state != seen->state))
         return;
     if (r == 0)
-        r = mend_row(core, &sb, entry, &err);
+        r = mend_row(core, &sb, entry, &a, &err);
     if (r < 0) {
         cay_log_error(&err, "cannot reconcile sandbox %s", seen->id);
         cay_keeper_look(core, RETRY_MS);

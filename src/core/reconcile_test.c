@@ -164,6 +164,7 @@ TEST(reconcile_takes_what_a_power_cut_left_for_terminated)
     f.core->booted_at_ms = sb.updated_at_ms + 1;
     CHECK_EQ("pass", reconcile(&f, true), 0);
     CHECK_EQ("terminated", fixture_state(&f, sb.id), CAY_TERMINATED);
+    CHECK_STR("in words", row(&f, sb.id).death.message, "the host was restarted");
     CHECK_EQ("no sandbox", cay_provider_fake_count(f.provider), 0);
     fixture_close(&f);
 }
@@ -181,6 +182,7 @@ TEST(reconcile_knows_that_a_restart_took_what_is_gone)
     struct cay_sandbox now = row(&f, sb.id);
     CHECK_EQ("terminated", now.state, CAY_TERMINATED);
     CHECK_STR("why", now.death.reason, "host_restart");
+    CHECK_STR("in words", now.death.message, "the host was restarted");
     fixture_close(&f);
 }
 
@@ -245,7 +247,7 @@ TEST(reconcile_finishes_a_broken_delete)
     fixture_open(&f);
     struct cay_sandbox sb = fixture_create(&f, "box", false);
     sb.has_death = true;
-    sb.death.reason = "deleted";
+    sb.death.reason = sb.death.removal = "deleted";
     CHECK_EQ("the intent", cay_store_update(f.store, &sb, CAY_NOW, &err), 0);
     CHECK_EQ("pass", reconcile(&f, true), 0);
     CHECK_EQ("no row lives", fixture_rows(&f), 0);
@@ -414,6 +416,79 @@ TEST(keeper_ends_what_ends_with_its_start)
               "deleted by account local; it had ended before: stopped by its start command's end");
     CHECK("the figures stay", row(&f, sb.id).death.peak_bytes > 0);
     fixture_close(&f);
+}
+
+#define LEASE_MS 60000
+
+static void by_account(struct fixture *f, struct cay_sandbox *sb)
+{
+    struct cay_error err = {0};
+    CHECK_EQ("delete",
+             cay_core_delete(f->core, &f->me, sb->id, CAY_WORKSPACE_AS_IT_IS, &f->a, sb, &err), 0);
+}
+
+static void by_time(struct fixture *f, struct cay_sandbox *sb)
+{
+    cay_keeper_expire(f->core, sb->expires_at_ms + 1000);
+}
+
+static void by_lease(struct fixture *f, struct cay_sandbox *sb)
+{
+    struct cay_error err = {0};
+    sb->spec.lease_ms = LEASE_MS;
+    CHECK_EQ("a lease", cay_store_update(f->store, sb, CAY_NOW, &err), 0);
+    cay_leases_load(f->core);
+    cay_leases_tick(f->core, cay_clock_mono_ms() + LEASE_MS);
+}
+
+static void by_nobody(struct fixture *f, struct cay_sandbox *sb)
+{
+    cay_provider_fake_vanish(f->provider, sb->id);
+    CHECK_EQ("pass", reconcile(f, false), 0);
+}
+
+static void by_two_servers(struct fixture *f, struct cay_sandbox *sb)
+{
+    struct cay_error err = {0};
+    sb->death.removal = "deleted"; /* a delete that a crash cut */
+    sb->death.message = "deleted by account x; it had ended before: y";
+    CHECK_EQ("the intent", cay_store_update(f->store, sb, CAY_NOW, &err), 0);
+    CHECK_EQ("pass", reconcile(f, true), 0);
+}
+
+#define BEFORE "; it had ended before: the sandbox's first process was killed for want of memory"
+
+static const struct {
+    const char *name;
+    void (*remove)(struct fixture *f, struct cay_sandbox *sb);
+    const char *removal, *message;
+} removals[] = {
+    {"by an account", by_account, "deleted", "deleted by account local" BEFORE},
+    {"by expiry", by_time, "timeout", "deleted by expiry" BEFORE},
+    {"by its lease", by_lease, "lease", "deleted: nobody renewed its lease" BEFORE},
+    {"behind our back", by_nobody, "error", "the sandbox is gone" BEFORE},
+    {"by the next server", by_two_servers, "deleted",
+     "deleted by account x; it had ended before: y"},
+};
+
+TEST(removal_keeps_the_cause)
+{
+    for (size_t i = 0; i < COUNT(removals); i++) {
+        struct fixture f;
+        fixture_open(&f);
+        struct cay_sandbox sb = fixture_create(&f, "box", false);
+        cay_provider_fake_die(f.provider, sb.id, "oom", false);
+        CHECK_EQ(removals[i].name, reconcile(&f, false), 0);
+        sb = row(&f, sb.id);
+        CHECK_STR(removals[i].name, sb.death.removal, NULL);
+        removals[i].remove(&f, &sb);
+        sb = row(&f, sb.id);
+        CHECK_EQ(removals[i].name, sb.state, CAY_TERMINATED);
+        CHECK_STR(removals[i].name, sb.death.reason, "oom");
+        CHECK_STR(removals[i].name, sb.death.removal, removals[i].removal);
+        CHECK_STR(removals[i].name, sb.death.message, removals[i].message);
+        fixture_close(&f);
+    }
 }
 
 /* F-32: the clock is set a day ahead; nobody loses a minute. */

@@ -22,6 +22,9 @@ bool cay_state_parse(const char *name, enum cay_state *out); /* upper case only 
 /* How a sandbox ended, as observed. */
 struct cay_death {
     const char *reason; /* a word: exited stopped deleted timeout idle lease oom signal error … */
+    /* What takes it away, or took it: deleted timeout idle lease …; NULL: nothing. It is the reason
+     * as well, unless it had ended of something before. */
+    const char *removal;
     bool has_exit, has_signal;
     int exit_code, signal;
     const char *message; /* or NULL */

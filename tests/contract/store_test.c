@@ -93,6 +93,7 @@ static struct cay_sandbox make_full(void)
     sb.copied = (struct cay_copied){.method = "reflink", .ms = 3};
     sb.has_death = true;
     sb.death = (struct cay_death){.reason = "signal",
+                                  .removal = "timeout",
                                   .has_signal = true,
                                   .signal = 9,
                                   .message = "killed",
@@ -120,6 +121,7 @@ static void check_same(const char *store, const struct cay_sandbox *got,
     CHECK_EQ(store, got->created_in_ms, want->created_in_ms);
     CHECK_EQ(store, got->has_death, want->has_death);
     CHECK_STR(store, got->death.reason, want->death.reason);
+    CHECK_STR(store, got->death.removal, want->death.removal);
     CHECK_EQ(store, got->death.has_exit, want->death.has_exit);
     CHECK_EQ(store, got->death.exit_code, want->death.exit_code);
     CHECK_EQ(store, got->death.has_signal, want->death.has_signal);

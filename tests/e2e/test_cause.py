@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from datetime import datetime, timezone
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_deleted_by_account(client, box):
 def test_by_expiry(client):
     ident = client.create("short", timeoutMs=200)["id"]
     until(lambda: client.sandbox(ident)["status"] == "TERMINATED", "its time is over")
-    assert ending(client, ident)[1:][0] == "timeout" and ending(client, ident)[2]["message"] == "deleted by expiry"
+    assert ending(client, ident)[1] == "timeout" and ending(client, ident)[2]["message"] == "deleted by expiry"
     ident = client.create("kept", timeoutMs=200, persistent=True)["id"]
     until(lambda: client.sandbox(ident)["status"] == "STOPPED", "its time is over")
     assert ending(client, ident)[2]["message"] == "stopped by expiry"
@@ -134,6 +135,21 @@ def test_by_its_start_commands_end(client, command, reason, code, message):
     _, told, termination = ending(client, ident)
     assert (told, termination["exitCode"], termination["message"]) == (reason, code, message)
     assert termination["peakBytes"] > 0 and termination["cpuMs"] > 0
+
+
+def test_an_end_keeps_its_cause(client):
+    """What takes it away later is told beside it."""
+    ident = client.create("job", startCommand=["python3", "-c", HOG], stopWhenStartEnds=True, memoryGB=0.125)["id"]
+    row = until(lambda: (row := client.sandbox(ident))["status"] == "STOPPED" and row, "it ends with its start command")
+    before = row["termination"]
+    assert before["kind"] == "oom" and before["removedBy"] is None
+    ran_ms = (datetime.now(timezone.utc) - datetime.fromisoformat(row["startedAt"])).total_seconds() * 1000
+    assert client.request("PATCH", f"/sandbox/{ident}", {"timeoutMs": int(ran_ms) + 1000}).status == 200
+    until(lambda: client.sandbox(ident)["status"] == "TERMINATED", "its time is over")
+    _, reason, after = ending(client, ident)
+    assert reason == "oom" and after == before | {
+        "removedBy": "timeout", "message": f"deleted by expiry; it had ended before: {before['message']}"}
+    assert "python3" in after["message"]
 
 
 def crash(pid):

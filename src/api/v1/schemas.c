@@ -53,8 +53,9 @@ static const struct cay_schema schemas[] = {
     {"SandboxList", "sandboxes [Sandbox]"},
     {"SourceOf", "type string, id? string, url? string, revision? string, depth? integer"},
     {"ReadyWhen", "port? integer, logLine? string, timeoutMs integer"},
-    {"Termination", "kind string, exitCode? integer, signal? integer, message string|null, "
-                    "peakBytes integer, cpuMs integer, txBytes integer, rxBytes integer"},
+    {"Termination",
+     "kind string, removedBy string|null, exitCode? integer, signal? integer, message string|null, "
+     "peakBytes integer, cpuMs integer, txBytes integer, rxBytes integer"},
     {"StartExit", "exitCode integer, signal integer|null"},
     {"Usage", USAGE},
     {"Stats", "sandboxId string, readAt time, " USAGE ", network NetworkUsage"},

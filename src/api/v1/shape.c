@@ -148,6 +148,7 @@ static void shape_death(struct cay_json_writer *w, const struct cay_death *death
     cay_jw_str(w, "terminationReason", death->reason);
     cay_jw_object(w, "termination");
     cay_jw_str(w, "kind", death->reason);
+    cay_jw_str(w, "removedBy", death->removal);
     if (death->has_exit)
         cay_jw_int(w, "exitCode", death->exit_code);
     if (death->has_signal)

@@ -132,6 +132,7 @@ static void put_death(struct cay_json_writer *w, const struct cay_sandbox *sb)
     }
     cay_jw_object(w, "termination");
     cay_jw_str(w, "reason", d->reason);
+    cay_jw_str(w, "removal", d->removal);
     d->has_exit ? cay_jw_int(w, "exit_code", d->exit_code) : cay_jw_null(w, "exit_code");
     d->has_signal ? cay_jw_int(w, "signal", d->signal) : cay_jw_null(w, "signal");
     cay_jw_str(w, "message", d->message);
@@ -354,6 +355,7 @@ static void read_spec(struct cursor *c, struct cay_spec *spec)
 static void read_death(struct cursor *c, struct cay_death *d)
 {
     d->reason = pick_str(c, "reason");
+    d->removal = pick_str(c, "removal");
     d->exit_code = (int)pick_int(c, "exit_code", &d->has_exit);
     d->signal = (int)pick_int(c, "signal", &d->has_signal);
     d->message = pick_str(c, "message");
