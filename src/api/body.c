@@ -151,28 +151,14 @@ int cay_api_decode_signal(const struct cay_json *v, int *out, struct cay_error *
     return 0;
 }
 
-/* What a word and a number do not say. */
 static void shape_cause(struct cay_json_writer *w, const struct cay_execution *ex)
 {
-    static const struct {
-        const char *reason, *message;
-    } causes[] = {{"pids", "the sandbox had as many processes as it may have"},
-                  {"disk", "the sandbox's disk is full"},
-                  {"timeout", "its time was over"}};
-    char text[80] = "";
-    const char *who = ex->process[0] ? ex->process : "a process";
+    char text[CAY_CAUSE_SIZE];
     if (ex->status != CAY_EXEC_EXITED || !ex->reason)
         return;
     if (ex->signal && ex->process[0])
         cay_jw_str(w, "process", ex->process);
-    for (size_t i = 0; i < CAY_COUNT(causes); i++)
-        if (strcmp(ex->reason, causes[i].reason) == 0)
-            (void)snprintf(text, sizeof text, "%s", causes[i].message);
-    if (strcmp(ex->reason, "oom") == 0)
-        (void)snprintf(text, sizeof text, "%s was killed for want of memory", who);
-    else if (strcmp(ex->reason, "signal") == 0)
-        (void)snprintf(text, sizeof text, "%s was ended by signal %d", who, ex->signal);
-    if (text[0])
+    if (cay_core_cause(ex, text))
         cay_jw_str(w, "message", text);
 }
 

@@ -150,38 +150,46 @@ void cay_keeper_expire(struct cay_core *core, int64_t now_ms)
                 expire(core, &due.at[i], now_ms);
 }
 
-static struct cay_death death_of_start(struct cay_arena *a, const struct cay_record_exit *end)
+/* The row says of it what the execution itself says. */
+static int death_of_start(struct cay_core *core, const struct cay_sandbox *sb, struct cay_arena *a,
+                          struct cay_death *out, struct cay_error *err)
 {
-    struct cay_death death = {.reason = "exited",
-                              .has_exit = true,
-                              .has_signal = end->signal != 0,
-                              .exit_code = end->signal ? 128 + end->signal : end->exit_code,
-                              .signal = end->signal,
-                              .message = "stopped by its start command's end"};
-    if (strcmp(cay_record_exit_reason(end), "oom") == 0) {
-        death.reason = "oom";
-        death.message = cay_arena_printf(a, "%s: %s was killed for want of memory", death.message,
-                                         end->process[0] ? end->process : "a process");
-    }
-    return death;
+    CAY_AUTO_FD int fd = -1;
+    struct cay_execution ex;
+    char cause[CAY_CAUSE_SIZE];
+    int r = cay_log_open(core->logs_fd, sb->id, sb->start_exec, &fd, err);
+    if (r == 0)
+        r = cay_core_summary(core, sb, sb->start_exec, fd, a, &ex, err);
+    if (r < 0)
+        return r;
+    bool more = cay_core_cause(&ex, cause);
+    *out =
+        (struct cay_death){.reason = ex.reason,
+                           .has_exit = true,
+                           .has_signal = ex.signal != 0,
+                           .exit_code = ex.exit_code,
+                           .signal = ex.signal,
+                           .message = cay_arena_printf(a, "stopped by its start command's end%s%s",
+                                                       more ? ": " : "", more ? cause : "")};
+    return 0;
 }
 
-static void end_with_start(struct cay_core *core, const struct cay_sandbox *seen,
-                           const struct cay_record_exit *end)
+static void end_with_start(struct cay_core *core, const struct cay_sandbox *seen)
 {
     CAY_AUTO_ARENA struct cay_arena a = {0};
     CAY_AUTO_HOLD struct cay_hold hold = {0};
     struct cay_sandbox sb;
+    struct cay_death why;
     struct cay_error err = {0};
     if (!cay_hold_try(&core->holds, seen->id, &hold))
         return; /* the next tick */
     int r = cay_store_get(core->store, seen->account_id, seen->id, &a, &sb, &err);
     if (r == 0 && (sb.state != CAY_RUNNING || strcmp(sb.start_exec, seen->start_exec) != 0))
         return; /* another run of it */
-    if (r == 0) {
-        struct cay_death why = death_of_start(&a, end);
+    if (r == 0)
+        r = death_of_start(core, &sb, &a, &why, &err);
+    if (r == 0)
         r = cay_core_stop_held(core, &sb, &why, EXPIRY_GRACE_MS, &err);
-    }
     if (r < 0)
         cay_log_error(&err, "cannot end sandbox %s, whose start command ended", seen->id);
     else
@@ -207,7 +215,7 @@ void cay_keeper_end_with_start(struct cay_core *core)
             continue;
         atomic_store(&core->start_ends, true);
         if (cay_core_start_exit(core, sb, &end))
-            end_with_start(core, sb, &end);
+            end_with_start(core, sb);
     }
 }
 

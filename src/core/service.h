@@ -304,6 +304,8 @@ bool cay_core_batch_runs(struct cay_core *core, const char *id);
 /* For streams, which must not block. Whoever follows the log is woken when either changes. */
 /* No exit record will come. */
 bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *exec_id);
+/* What the word and the number of one that ended do not say; false: they say it all. */
+bool cay_core_cause(const struct cay_execution *ex, char text[CAY_CAUSE_SIZE]);
 /* The word for an exit record, or NULL while it is being found out; `asked` says that NULL was the
  * answer before. */
 const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,

@@ -13,11 +13,12 @@
 #include "log/files.h"
 #include "log/reader.h"
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define JOBS_MAX 8192
-#define FRESH_MS 2000
+#define FRESH_MS 5000
 #define AGAIN_MS 1000
 #define UNRECORDED 1 /* lost, and the disk did not take that */
 
@@ -187,6 +188,25 @@ bool cay_core_exited(struct cay_core *core, const struct cay_execution *begun, i
     struct outside unasked = {.paused = true};
     return summarize(core, begun->sandbox_id, begun->id, log_fd, unasked, a, out, &ignored) == 0 &&
            out->status == CAY_EXEC_EXITED;
+}
+
+bool cay_core_cause(const struct cay_execution *ex, char text[CAY_CAUSE_SIZE])
+{
+    static const struct {
+        const char *reason, *message;
+    } causes[] = {{"pids", "the sandbox had as many processes as it may have"},
+                  {"disk", "the sandbox's disk is full"},
+                  {"timeout", "its time was over"}};
+    const char *who = ex->process[0] ? ex->process : "a process";
+    text[0] = 0;
+    for (size_t i = 0; i < CAY_COUNT(causes); i++)
+        if (strcmp(ex->reason, causes[i].reason) == 0)
+            (void)snprintf(text, CAY_CAUSE_SIZE, "%s", causes[i].message);
+    if (strcmp(ex->reason, "oom") == 0)
+        (void)snprintf(text, CAY_CAUSE_SIZE, "%s was killed for want of memory", who);
+    else if (strcmp(ex->reason, "signal") == 0)
+        (void)snprintf(text, CAY_CAUSE_SIZE, "%s was ended by signal %d", who, ex->signal);
+    return text[0] != 0;
 }
 
 static void no_longer_waiting(struct cay_settler *s, const char *exec_id)

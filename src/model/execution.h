@@ -37,6 +37,8 @@ enum cay_exec_status {
     CAY_EXEC_LOST, /* no exit record, and nothing runs that could write one */
 };
 
+#define CAY_CAUSE_SIZE 80 /* of a sentence that says why one failed */
+
 /* What the log and the facts beside it say of an execution. */
 struct cay_execution {
     char id[CAY_ID_SIZE];
