@@ -66,7 +66,7 @@ struct cay_provider_ops {
     void (*close)(struct cay_provider *p);
     int (*health)(struct cay_provider *p, struct cay_arena *a, struct cay_health *out,
                   struct cay_error *err);
-    /* Optional: health's disk, cheaply. */
+    /* Optional: health's disk, cheaply; "unknown" as long as it cannot be told. */
     const char *(*disk)(struct cay_provider *p);
     /* Optional: bytes of disk that sandboxes may still take, some seconds ago; 0 cannot be told. */
     uint64_t (*room)(struct cay_provider *p);

@@ -66,6 +66,8 @@ static const char *disk_enforced_by(const char *kind)
         return "btrfs-quota";
     if (strcmp(kind, "xfs") == 0)
         return "xfs-quota";
+    if (strcmp(kind, "unknown") == 0)
+        return kind;
     return strcmp(kind, "loop-btrfs") == 0 ? "btrfs-quota-loop" : "none";
 }
 

@@ -175,18 +175,6 @@ static int health(struct cay_provider *p, struct cay_arena *a, struct cay_health
     return 0;
 }
 
-/* It does not change while an image is there, so what was heard once holds. */
-static const char *disk(struct cay_provider *p)
-{
-    CAY_AUTO_ARENA struct cay_arena a = {0};
-    struct cay_native *n = (struct cay_native *)p;
-    struct cay_health ignored;
-    struct cay_error err;
-    if (!n->disk)
-        (void)health(p, &a, &ignored, &err); /* without an answer it is none, this time */
-    return n->disk ? n->disk : "none";
-}
-
 /* One asks at a time; the others, and all when the engine is away, take what was heard last. */
 static uint64_t room(struct cay_provider *p)
 {
@@ -199,6 +187,15 @@ static uint64_t room(struct cay_provider *p)
     if (old && atomic_compare_exchange_strong(&n->room_asked_ms, &asked_ms, now_ms))
         (void)health(p, &a, &ignored, &err);
     return atomic_load(&n->room_bytes);
+}
+
+/* It does not change while an image is there, so what was heard once holds. */
+static const char *disk(struct cay_provider *p)
+{
+    struct cay_native *n = (struct cay_native *)p;
+    if (!n->disk)
+        (void)room(p); /* asks, unless somebody did just now */
+    return n->disk ? n->disk : "unknown";
 }
 
 static struct cay_copied translate_copied(const struct cay_engine_copied *c)
