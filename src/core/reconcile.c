@@ -75,10 +75,11 @@ static int read_rows(struct cay_core *core, struct cay_arena *a, struct cay_sand
     return r;
 }
 
-/* A delete that was begun, of a row that lives. */
+/* A delete that was begun, of a row that lives; an older server wrote the reason alone. */
 static bool is_being_deleted(const struct cay_sandbox *sb)
 {
-    return sb->has_death && sb->death.removal;
+    return sb->has_death &&
+           (sb->death.removal || (sb->death.reason && strcmp(sb->death.reason, "deleted") == 0));
 }
 
 static bool was_never_finished(const struct cay_sandbox *sb)
