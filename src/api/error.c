@@ -17,7 +17,8 @@ static const struct {
     {CAY_ERR_UNAUTHORIZED, 401, false},  {CAY_ERR_TOO_LARGE, 413, false},
     {CAY_ERR_MEDIA_TYPE, 415, false},    {CAY_ERR_UNAVAILABLE, 503, false},
     {CAY_ERR_METHOD, 405, false},        {CAY_ERR_MISDIRECTED, 421, false},
-    {CAY_ERR_UNPROCESSABLE, 422, false},
+    {CAY_ERR_UNPROCESSABLE, 422, false}, {CAY_ERR_HOST_BUSY, 503, false},
+    {CAY_ERR_HOST_FULL, 507, false},
 };
 
 /* Those for which HTTP has a status of its own. */
@@ -56,7 +57,8 @@ static bool has_header(const struct cay_resp *resp, const char *name)
 static void add_headers(const struct cay_req *req, const struct cay_error *err,
                         struct cay_resp *resp)
 {
-    bool later = err->code == CAY_ERR_LIMIT || err->code == CAY_ERR_UNAVAILABLE;
+    bool later = err->code == CAY_ERR_LIMIT || err->code == CAY_ERR_UNAVAILABLE ||
+                 err->code == CAY_ERR_HOST_BUSY;
     if (later && !has_header(resp, "Retry-After:"))
         cay_resp_header(resp, "Retry-After", "1");
     if (err->code == CAY_ERR_UNAUTHORIZED)

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ static const struct {
     {CAY_ERR_UNAVAILABLE, "SERVICE_UNAVAILABLE"},
     {CAY_ERR_METHOD, "METHOD_NOT_ALLOWED"},
     {CAY_ERR_MISDIRECTED, "MISDIRECTED_REQUEST"},
+    {CAY_ERR_HOST_BUSY, "HOST_BUSY"},
+    {CAY_ERR_HOST_FULL, "HOST_DISK_FULL"},
 };
 
 /* Copies with truncation between characters: the text may be the caller's, and in any script. */
@@ -92,17 +95,55 @@ int cay_fail_quota(struct cay_error *err, const char *quota, double limit, doubl
     return r;
 }
 
-int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...)
+/* What an errno says of the host; 0: nothing. A quota is not the host's. */
+static enum cay_err want(int number)
 {
-    int number = errno;
+    switch (number) {
+    case EAGAIN:
+    case ENOMEM:
+    case ENOBUFS:
+    case EMFILE:
+    case ENFILE:
+    case EUSERS:
+        return CAY_ERR_HOST_BUSY;
+    case ENOSPC:
+        return CAY_ERR_HOST_FULL;
+    default:
+        return CAY_OK;
+    }
+}
+
+static int fill_errno(struct cay_error *err, enum cay_err code, int number, const char *fmt,
+                      va_list args)
+{
     char text[128];
-    va_list args;
-    va_start(args, fmt);
+    bool blames = code == CAY_ERR_PROVIDER || code == CAY_ERR_STORE || code == CAY_ERR_INTERNAL;
+    if (blames && want(number) != CAY_OK)
+        code = want(number);
     fill(err, code, NULL, fmt, args);
-    va_end(args);
     put(err->cause, sizeof err->cause, strerror_r(number, text, sizeof text));
     errno = number;
     return code;
+}
+
+int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...)
+{
+    int number = errno;
+    va_list args;
+    va_start(args, fmt);
+    int r = fill_errno(err, code, number, fmt, args);
+    va_end(args);
+    return r;
+}
+
+int cay_fail_count(struct cay_error *err, const char *fmt, ...)
+{
+    int number = errno == ENOSPC ? EAGAIN : errno;
+    va_list args;
+    va_start(args, fmt);
+    int r = fill_errno(err, CAY_ERR_PROVIDER, number, fmt, args);
+    va_end(args);
+    return r;
 }
 
 int cay_fail_inside(struct cay_error *err, const char *fmt, ...)

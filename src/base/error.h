@@ -22,6 +22,9 @@ enum cay_err {
     CAY_ERR_METHOD = -15,        /* the path is known, the method is not */
     CAY_ERR_MISDIRECTED = -16,   /* a Host that is not ours */
     CAY_ERR_UNPROCESSABLE = -17, /* understood, and contradicts what was said before */
+    CAY_ERR_HOST_BUSY = -18,     /* the host has no process, memory or the like left for it */
+    CAY_ERR_HOST_FULL = -19,     /* nor room on a disk of its own */
+    CAY_ERR_LAST = CAY_ERR_HOST_FULL,
 };
 
 struct cay_error {
@@ -45,8 +48,12 @@ int cay_fail_as(struct cay_error *err, enum cay_err code, const char *name, cons
 int cay_fail_field(struct cay_error *err, const char *field, const char *fmt, ...) CAY_PRINTF(3, 4);
 /* One more would pass a quota: CAY_ERR_LIMIT, QUOTA_EXCEEDED. */
 int cay_fail_quota(struct cay_error *err, const char *quota, double limit, double used);
-/* The cause is what errno says. */
+/* The cause is what errno says. If that is a want of the host's, whoever met it, it is no fault of
+ * the provider, the store or ours: those codes become CAY_ERR_HOST_BUSY or CAY_ERR_HOST_FULL. */
 int cay_fail_errno(struct cay_error *err, enum cay_err code, const char *fmt, ...) CAY_PRINTF(3, 4);
+/* The same of a provider's thing that the kernel has a count of: it says of a full one what it says
+ * of a full disk. */
+int cay_fail_count(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
 int cay_wrap(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);
 /* Names what holds the field at fault: with "commands[%zu]" cwd becomes commands[3].cwd. */
 int cay_fail_inside(struct cay_error *err, const char *fmt, ...) CAY_PRINTF(2, 3);

@@ -11,16 +11,46 @@
 TEST(error_wrap_moves_the_sentence_below)
 {
     struct cay_error err = {0};
-    errno = ENOSPC;
+    errno = EIO;
     CHECK_EQ("code", cay_fail_errno(&err, CAY_ERR_STORE, "cannot write %s", "f"), CAY_ERR_STORE);
-    CHECK_STR("cause", err.cause, "No space left on device");
+    CHECK_STR("cause", err.cause, "Input/output error");
     CHECK_EQ("wrap", cay_wrap(&err, "on top: %s", err.msg), CAY_ERR_STORE);
     CHECK_STR("msg", err.msg, "on top: cannot write f");
-    CHECK_STR("cause", err.cause, "cannot write f: No space left on device");
+    CHECK_STR("cause", err.cause, "cannot write f: Input/output error");
     CHECK_STR("name", cay_error_name(&err), "DATABASE_ERROR");
     CHECK_EQ("as", cay_fail_as(&err, CAY_ERR_CONFLICT, "NAME_TAKEN", "x"), CAY_ERR_CONFLICT);
     CHECK_STR("name", cay_error_name(&err), "NAME_TAKEN");
     CHECK_STR("the old cause is gone", err.cause, "");
+}
+
+TEST(error_tells_what_the_host_lacks)
+{
+    static const struct {
+        int number;
+        enum cay_err of, want;
+    } cases[] = {
+        {EAGAIN, CAY_ERR_PROVIDER, CAY_ERR_HOST_BUSY},
+        {ENOMEM, CAY_ERR_INTERNAL, CAY_ERR_HOST_BUSY},
+        {EMFILE, CAY_ERR_STORE, CAY_ERR_HOST_BUSY},
+        {ENOSPC, CAY_ERR_STORE, CAY_ERR_HOST_FULL},
+        {EDQUOT, CAY_ERR_PROVIDER, CAY_ERR_PROVIDER}, /* the sandbox's own */
+        {EPERM, CAY_ERR_PROVIDER, CAY_ERR_PROVIDER},
+        {ENOMEM, CAY_ERR_NOT_FOUND, CAY_ERR_NOT_FOUND}, /* whoever says that knows more */
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct cay_error err = {0};
+        errno = cases[i].number;
+        CHECK_EQ("code", cay_fail_errno(&err, cases[i].of, "no"), cases[i].want);
+        CHECK_EQ("in the error too", err.code, cases[i].want);
+        CHECK_EQ("errno is as it was", errno, cases[i].number);
+    }
+    struct cay_error err = {0};
+    errno = ENOSPC;
+    CHECK_EQ("a count", cay_fail_count(&err, "no"), CAY_ERR_HOST_BUSY);
+    CHECK_STR("name", cay_error_name(&err), "HOST_BUSY");
+    CHECK_STR("not a disk", err.cause, "Resource temporarily unavailable");
+    errno = EPERM;
+    CHECK_EQ("another fault", cay_fail_count(&err, "no"), CAY_ERR_PROVIDER);
 }
 
 TEST(error_long_sentences_are_cut_between_characters)

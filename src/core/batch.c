@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "core/core.h"
 #include "core/once.h"
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,8 +16,9 @@ static int start_threads(struct cay_core *core, struct cay_error *err)
     int r = cay_waiter_start(core, err);
     pthread_mutex_lock(&all->lock);
     while (r == 0 && all->started < CAY_BATCH_THREADS) {
-        if (pthread_create(&all->threads[all->started], NULL, cay_batch_main, core) != 0)
-            r = cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
+        errno = pthread_create(&all->threads[all->started], NULL, cay_batch_main, core);
+        if (errno != 0)
+            r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot start a thread");
         else
             all->started++;
     }

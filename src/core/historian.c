@@ -12,6 +12,7 @@
 #include "core/core.h"
 #include "log/files.h"
 #include "model/limits.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -262,8 +263,9 @@ static int start_threads(struct cay_core *core, struct cay_error *err)
     int r = cay_waiter_start(core, err);
     pthread_mutex_lock(&all->lock);
     while (r == 0 && all->started < CAY_HISTORY_THREADS) {
-        if (pthread_create(&all->threads[all->started], NULL, historian_main, core) != 0)
-            r = cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
+        errno = pthread_create(&all->threads[all->started], NULL, historian_main, core);
+        if (errno != 0)
+            r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot start a thread");
         else
             all->started++;
     }

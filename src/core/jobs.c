@@ -4,6 +4,7 @@
 #include "base/sha256.h"
 #include "core/core.h"
 #include "core/fetch.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -212,10 +213,11 @@ static int make_thread(struct cay_core *core, struct cay_error *err)
     struct cay_jobs *jobs = &core->jobs;
     if (jobs->busy < jobs->started || jobs->started == CAY_JOB_THREADS)
         return 0;
-    if (pthread_create(&jobs->threads[jobs->started], NULL, job_main, core) == 0)
+    errno = pthread_create(&jobs->threads[jobs->started], NULL, job_main, core);
+    if (errno == 0)
         jobs->started++;
     else if (jobs->started == 0)
-        return cay_fail(err, CAY_ERR_UNAVAILABLE, "cannot start a thread");
+        return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot start a thread");
     return 0;
 }
 

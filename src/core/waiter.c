@@ -141,9 +141,8 @@ static int start(struct cay_core *core, struct cay_error *err)
         w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->inotify_fd < 0 || w->wake_fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot watch logs");
-    if (pthread_create(&w->thread, NULL, waiter_main, core) != 0)
-        return cay_fail(err, CAY_ERR_INTERNAL, "cannot start a thread");
-    return 0;
+    errno = pthread_create(&w->thread, NULL, waiter_main, core);
+    return errno == 0 ? 0 : cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot start a thread");
 }
 
 int cay_waiter_start(struct cay_core *core, struct cay_error *err)

@@ -82,7 +82,7 @@ static int take_range(struct cay_berth *b, int ids_fd, struct cay_error *err)
             return 0;
         }
     }
-    return cay_fail(err, CAY_ERR_LIMIT, "all %u id ranges of this machine are in use", RANGES);
+    return cay_fail(err, CAY_ERR_HOST_BUSY, "all %u id ranges of this machine are in use", RANGES);
 }
 
 static int write_file(int dir, const char *path, const char *text)
@@ -113,7 +113,7 @@ static int make_net(struct cay_berth *b, bool guards, struct cay_error *err)
     static bool told;
     struct cay_error closed;
     if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a net namespace");
+        return cay_fail_count(err, "cannot make a net namespace");
     int r = cay_network_open(err);
     if (r < 0)
         return r;
@@ -181,7 +181,7 @@ static int make_user(struct cay_berth *b, struct cay_error *err)
         _exit(1); /* the next filler is root again */
     errno = saved;
     if (pid < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a user namespace");
+        return cay_fail_count(err, "cannot make a user namespace");
     int r = 0;
     snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
     if (write_map(pid, "uid_map", b->base) < 0 || write_map(pid, "gid_map", b->base) < 0)

@@ -167,8 +167,7 @@ int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct ca
 {
     for (int i = 0; i < c->tree_count; i++)
         if (mkdirat(c->trees[i].parent_fd, id, 0755) < 0 && errno != EEXIST)
-            return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a cgroup in %s",
-                                  c->trees[i].name);
+            return cay_fail_count(err, "cannot make a cgroup in %s", c->trees[i].name);
     int r = set_memory(c, id, l->memory_bytes, err);
     if (r == 0)
         r = set_cpu(c, id, l->cpu_milli, err);

@@ -147,6 +147,7 @@ struct cay_dispatcher {
     bool adopted;        /* what an earlier engine left is known */
     bool open;           /* clients are let in */
     bool closed;         /* berths have no way out to the network */
+    bool no_berth;       /* the last one could not be made */
     bool stop;
 };
 

@@ -140,7 +140,7 @@ static int wait_for_go(const struct hull *h, struct cay_error *err)
     if (cay_packet_recv(h->sock, &go, 1, NULL, 0, NULL) != 1)
         return cay_fail(err, CAY_ERR_PROVIDER, "the spawner gave up");
     if (unshare(CLONE_NEWCGROUP) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make a cgroup namespace");
+        return cay_fail_count(err, "cannot make a cgroup namespace");
     return 0;
 }
 
@@ -253,8 +253,7 @@ pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int 
     if (pid < 0) {
         close(pair[0]);
         errno = saved;
-        return cay_fail_errno(err, saved == EAGAIN ? CAY_ERR_LIMIT : CAY_ERR_PROVIDER,
-                              "cannot clone a sandbox's first process");
+        return cay_fail_count(err, "cannot clone a sandbox's first process");
     }
     *sock_out = pair[0];
     return pid;

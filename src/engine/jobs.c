@@ -281,13 +281,16 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
     if (d->berths_asked > 0)
         d->berths_asked--;
     if (r < 0) {
-        cay_log_error(&err, "no berth");
+        if (!d->no_berth) /* they are asked for again and again */
+            cay_log_error(&err, "no berth");
+        d->no_berth = true;
         if (r == CAY_ERR_INTERNAL) /* SIGCHLD brings the rest */
             cay_dispatcher_unwatch(d, &d->filler);
         fail_waiting(d, &err);
         return;
     }
     d->closed = berth.closed;
+    d->no_berth = false;
     if (d->berth_count < CAY_BERTHS_READY)
         d->berths[d->berth_count++] = berth;
     else
@@ -363,10 +366,15 @@ bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
 /* Those that could not be forked when their place became free. */
 static void start_missing(struct cay_dispatcher *d)
 {
-    struct cay_error err;
-    for (int i = 0; i < d->spawner_count; i++)
+    struct cay_error err = {0};
+    int alive = 0;
+    for (int i = 0; i < d->spawner_count; i++) {
         if (d->spawners[i].pid == 0 && start_spawner(d, &d->spawners[i], &err) < 0)
             cay_log_error(&err, "cannot start a spawner");
+        alive += d->spawners[i].pid > 0;
+    }
+    if (err.code && alive == 0)
+        fail_waiting(d, &err);
     if (d->spawner_count > 0 && d->filler_pid == 0 && start_filler(d, &err) < 0)
         cay_log_error(&err, "cannot start the filler of berths");
     cay_jobs_pump(d);

@@ -131,16 +131,13 @@ static bool write_list(const struct cay_engine *e, int to)
     return errno == 0 && fclose(f) == 0;
 }
 
-static void answer_list(struct cay_dispatcher *d, bool good)
+static void answer_list(struct cay_dispatcher *d, const struct cay_error *err)
 {
-    struct cay_error err;
     struct cay_listing *l = &d->listing;
-    if (!good)
-        cay_fail(&err, CAY_ERR_PROVIDER, "cannot list what is kept");
     while (l->served) {
         struct cay_pending *p = l->served;
         l->served = p->next;
-        cay_dispatcher_answer(d, p, good ? NULL : &err, NULL, 0, good ? l->fd : -1);
+        cay_dispatcher_answer(d, p, err, NULL, 0, err ? -1 : l->fd);
     }
     cay_close_fd(&l->fd);
     l->pid = 0;
@@ -149,6 +146,7 @@ static void answer_list(struct cay_dispatcher *d, bool good)
 /* A child reads the directory, which may be large, or on a disk that is slow. */
 static void start_list(struct cay_dispatcher *d)
 {
+    struct cay_error err;
     struct cay_listing *l = &d->listing;
     if (l->pid > 0 || !l->waiting)
         return;
@@ -158,8 +156,10 @@ static void start_list(struct cay_dispatcher *d)
     l->pid = l->fd < 0 ? -1 : cay_jobs_fork(d, "cay-list");
     if (l->pid == 0)
         _exit(!write_list(&d->engine, l->fd));
-    if (l->pid < 0)
-        answer_list(d, false);
+    if (l->pid < 0) {
+        cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot list what is kept");
+        answer_list(d, &err);
+    }
 }
 
 void cay_kept_list(struct cay_dispatcher *d, struct cay_pending *p)
@@ -171,9 +171,12 @@ void cay_kept_list(struct cay_dispatcher *d, struct cay_pending *p)
 
 bool cay_kept_child_died(struct cay_dispatcher *d, pid_t pid, int status)
 {
+    struct cay_error err;
     if (pid != d->listing.pid)
         return false;
-    answer_list(d, status == 0);
+    if (status != 0)
+        cay_fail(&err, CAY_ERR_PROVIDER, "cannot list what is kept");
+    answer_list(d, status == 0 ? NULL : &err);
     start_list(d);
     return true;
 }

@@ -112,7 +112,7 @@ static int judge(struct verdict *v, struct cay_error *err)
     v->name[sizeof v->name - 1] = v->err.msg[sizeof v->err.msg - 1] = 0;
     v->err.cause[sizeof v->err.cause - 1] = v->err.field[sizeof v->err.field - 1] = 0;
     enum cay_err code =
-        v->code < 0 && v->code >= CAY_ERR_UNPROCESSABLE ? (enum cay_err)v->code : CAY_ERR_PROVIDER;
+        v->code < 0 && v->code >= CAY_ERR_LAST ? (enum cay_err)v->code : CAY_ERR_PROVIDER;
     int r = cay_fail_as(err, code, error_name(v->name), "%s", v->err.msg);
     cay_str_copy(err->cause, sizeof err->cause, v->err.cause);
     return r;

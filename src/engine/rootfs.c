@@ -32,13 +32,13 @@ static int clone_tree(const char *path, bool recursive, struct cay_error *err)
 {
     unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0);
     int fd = open_tree(AT_FDCWD, path, flags);
-    return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot clone the mount %s", path) : fd;
+    return fd < 0 ? cay_fail_count(err, "cannot clone the mount %s", path) : fd;
 }
 
 static int place(int mount_fd, int dir, const char *path, struct cay_error *err)
 {
     if (move_mount(mount_fd, "", dir, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount %s", path);
+        return cay_fail_count(err, "cannot mount %s", path);
     return 0;
 }
 
@@ -57,7 +57,7 @@ static int place_in(int mount_fd, int root, const char *path, struct cay_error *
     if (at < 0)
         return at;
     if (move_mount(mount_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount /%s", path);
+        return cay_fail_count(err, "cannot mount /%s", path);
     return 0;
 }
 
@@ -77,7 +77,7 @@ static int new_mount(const char *type, const struct option *options, unsigned at
     if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot create a %s", type);
     int fd = fsmount(fs, FSMOUNT_CLOEXEC, attributes);
-    return fd < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount a %s", type) : fd;
+    return fd < 0 ? cay_fail_count(err, "cannot mount a %s", type) : fd;
 }
 
 /* ---- the overlay ---- */

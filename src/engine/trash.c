@@ -136,11 +136,11 @@ void cay_trash_tick(struct cay_dispatcher *d)
 {
     if (!d->trash_wanted || d->trash_pid > 0)
         return;
-    d->trash_wanted = false;
     bool backups = cay_backup_clears(d);
     pid_t pid = cay_jobs_fork(d, "cay-trash");
     if (pid == 0)
         empty(&d->engine, backups);
+    d->trash_wanted = pid < 0; /* else what is there now would wait for more to come */
     if (pid < 0) {
         cay_log_warn("cannot fork to empty the trash: %s", strerror(errno));
     } else {
