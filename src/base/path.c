@@ -11,6 +11,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#define RESERVE_PART 4
 
 int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, struct cay_error *err)
 {
@@ -30,6 +33,14 @@ void cay_path_spread(int dirfd)
         return;
     flags |= FS_TOPDIR_FL;
     (void)ioctl(dirfd, FS_IOC_SETFLAGS, &flags); /* it only takes longer */
+}
+
+bool cay_path_reserve(int fd, uint64_t bytes)
+{
+    struct statvfs fs;
+    return fd >= 0 && fstatvfs(fd, &fs) == 0 &&
+           (uint64_t)fs.f_bavail * fs.f_frsize / RESERVE_PART >= bytes &&
+           fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) == 0;
 }
 
 static int read_whole(int fd, const char *name, char *text, size_t size, size_t *len_out,

@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 /* mkdirat that takes an existing directory as success, opened O_DIRECTORY|O_NOFOLLOW|O_CLOEXEC. */
@@ -13,6 +14,9 @@ int cay_path_open_dir(int dirfd, const char *name, mode_t mode, int *fd_out, str
  * every new file: beside many files that were just removed this takes longer than all the rest.
  * Filesystems that do not know the flag need none. */
 void cay_path_spread(int dirfd);
+/* Blocks for so many bytes of a file, which stays as long as it is. False: they were not to be had,
+ * or would be a good part of what is left. */
+bool cay_path_reserve(int fd, uint64_t bytes);
 /* "." or "..", which every directory has. */
 static inline bool cay_path_is_dots(const char *name)
 {

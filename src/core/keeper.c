@@ -250,6 +250,7 @@ static void sweep(struct cay_core *core)
 static int64_t reconcile(struct cay_core *core, bool at_start)
 {
     struct cay_error err = {0};
+    cay_log_hold_reserve(core->logs_fd);
     int r = cay_reconcile(core, at_start, &err);
     if (r < 0)
         cay_log_error(&err, "cannot reconcile; nothing was done");

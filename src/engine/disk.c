@@ -34,6 +34,7 @@
 #define FIRST_IMAGE_BYTES (8 * GIB)
 #define MIN_STEP_BYTES (1 * GIB)
 #define MAX_STEP_BYTES (16 * GIB)
+#define FLOOR_BYTES (16 * MIB)       /* below it nothing new is made */
 #define HOST_RESERVE_BYTES (2 * GIB) /* the host keeps so much, and a step more */
 
 #ifndef BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
@@ -195,6 +196,15 @@ uint64_t cay_disk_room(const struct cay_disk *d, int files_fd)
     if (d->loop_fd >= 0 && fstat(d->image_fd, &st) == 0)
         room += cay_disk_reach_bytes((uint64_t)st.st_size, free_bytes(d->image_fd));
     return room;
+}
+
+int cay_disk_check(int files_fd, int records_fd, struct cay_error *err)
+{
+    if (free_bytes(files_fd) < FLOOR_BYTES)
+        return cay_fail(err, CAY_ERR_HOST_FULL, "the disk of the sandboxes is full");
+    if (free_bytes(records_fd) < FLOOR_BYTES)
+        return cay_fail(err, CAY_ERR_HOST_FULL, "the disk of the data directory is full");
+    return 0;
 }
 
 uint64_t cay_disk_wants(const struct cay_disk *d)

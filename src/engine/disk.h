@@ -51,6 +51,10 @@ uint64_t cay_disk_inherited(int tree_fd);
 /* Quota groups whose subvolume is gone: kernels before 6.11 leave them. */
 void cay_disk_sweep(const struct cay_disk *d);
 
+/* Is there room for one more? What little is left belongs to those who are there.
+ * CAY_ERR_HOST_FULL.
+ */
+int cay_disk_check(int files_fd, int records_fd, struct cay_error *err);
 /* What all together may still take, growth included. `files_fd` as cay_disk_open left it. */
 uint64_t cay_disk_room(const struct cay_disk *d, int files_fd);
 /* What the image should grow by now; 0 nothing, or nothing more is possible. Does not wait. */

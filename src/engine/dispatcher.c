@@ -64,7 +64,8 @@ void cay_dispatcher_answer(struct cay_dispatcher *d, struct cay_pending *p,
 }
 
 /* The engine's own wishes have nobody who waits; but the one create among them is the trial. It is
- * made again for a while: one that was late on a host that boots says nothing of what it can do. */
+ * made again for a while: one that was late on a host that boots says nothing of what it can do.
+ * Nor does one that the host had nothing left for: so long each create finds out for itself. */
 static void judge(struct cay_dispatcher *d, const struct cay_engine_request *rq,
                   const struct cay_error *err)
 {
@@ -72,8 +73,10 @@ static void judge(struct cay_dispatcher *d, const struct cay_engine_request *rq,
         cay_log_error(err, "%s: the engine's own wish failed", rq->id);
     if (rq->op != CAY_ENGINE_CREATE)
         return;
-    d->broken = err ? *err : (struct cay_error){0};
-    d->trial_at_ms = err && ++d->trials < TRIALS ? cay_clock_mono_ms() + TRIAL_AGAIN_MS : 0;
+    bool lacks = err && (err->code == CAY_ERR_HOST_BUSY || err->code == CAY_ERR_HOST_FULL);
+    d->broken = err && !lacks ? *err : (struct cay_error){0};
+    d->trials += !lacks;
+    d->trial_at_ms = err && d->trials < TRIALS ? cay_clock_mono_ms() + TRIAL_AGAIN_MS : 0;
 }
 
 void cay_dispatcher_answer_fds(struct cay_dispatcher *d, struct cay_pending *p,
@@ -149,6 +152,20 @@ static void add_disk(const struct cay_disk *disk, struct cay_engine_hello *hello
     add_problem(hello, &problem, out, size, len);
 }
 
+static void add_room(const struct cay_engine *e, struct cay_engine_hello *hello, char *out,
+                     size_t size, size_t *len)
+{
+    struct cay_engine_problem problem = {.what = "room"};
+    struct cay_error err;
+    if (cay_disk_check(e->files_fd, e->records_fd, &err) == 0)
+        return;
+    snprintf(problem.why, sizeof problem.why, "%s: nothing new can be made", err.msg);
+    snprintf(problem.fix, sizeof problem.fix,
+             "delete sandboxes, snapshots or volumes, or make room on the filesystem of the data "
+             "directory");
+    add_problem(hello, &problem, out, size, len);
+}
+
 static const struct cay_engine_problem no_way_out = {
     .what = "network",
     .why = "sandboxes have no way out: the kernel refuses the rules that catch what they send",
@@ -195,6 +212,8 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
         add_problem(&hello, &no_way_out, out, size, &len);
     if (!d->broken.code)
         add_disk(&d->engine.disk, &hello, out, size, &len);
+    if (!d->broken.code)
+        add_room(&d->engine, &hello, out, size, &len);
     memcpy(out, &hello, sizeof hello);
     return len;
 }

@@ -84,7 +84,9 @@ static int open_files(struct making *m, struct cay_error *err)
 {
     const struct cay_engine *e = m->engine;
     const struct cay_engine_request *rq = &m->job->request;
-    int r = 0;
+    int r = m->job->op == CAY_JOB_CREATE ? cay_disk_check(e->files_fd, e->records_fd, err) : 0;
+    if (r < 0)
+        return r;
     if (m->job->op == CAY_JOB_CREATE && *rq->other)
         r = cay_tree_copy(e, rq->other, rq->id, rq->disk_bytes, &m->reply->copied, err);
     else if (m->job->op == CAY_JOB_CREATE && *rq->volume)

@@ -2,7 +2,8 @@
 /* The logs' directory: LOGS/<shelf>/<sandbox>/<execution>.log and .fact.
  *
  * Ids are checked for their form before they become names, so a name never leaves the directory.
- * No file is opened through a link; directories are made when their first log is.
+ * No file is opened through a link; directories are made when their first log is. LOGS/reserve has
+ * no bytes but blocks.
  *
  * A shelf is the last character of a sandbox's id. Each begins in a part of the disk of its own
  * (see cay_path_spread), so that what one sandbox's logs gave up is not passed over for most
@@ -24,6 +25,7 @@
 #define DIR_SIZE (CAY_ID_SIZE + 2)
 #define NAME_SIZE (DIR_SIZE + CAY_ID_SIZE + 8)
 #define FACT_MAX 64
+#define RESERVE "reserve"
 
 /* Of a sandbox, below LOGS. */
 struct dir_name {
@@ -72,8 +74,8 @@ static int create_file(int logs_fd, const char *sandbox_id, const char *name)
     return openat(logs_fd, name, flags, 0600);
 }
 
-int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
-                   const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err)
+static int create(int logs_fd, const char *sandbox_id, const char *exec_id,
+                  const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err)
 {
     char name[NAME_SIZE];
     if (!make_name(name, sandbox_id, exec_id, ".log"))
@@ -94,6 +96,23 @@ int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
     }
     *fd_out = cay_take_fd(&fd);
     return 0;
+}
+
+int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
+                   const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err)
+{
+    int r = create(logs_fd, sandbox_id, exec_id, spec, fd_out, err);
+    if (r == CAY_ERR_HOST_FULL && unlinkat(logs_fd, RESERVE, 0) == 0)
+        r = create(logs_fd, sandbox_id, exec_id, spec, fd_out, err);
+    return r;
+}
+
+void cay_log_hold_reserve(int logs_fd)
+{
+    CAY_AUTO_FD int fd =
+        openat(logs_fd, RESERVE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd >= 0 && !cay_path_reserve(fd, CAY_LOG_RESERVE_BYTES))
+        (void)unlinkat(logs_fd, RESERVE, 0); /* the next look finds an empty one otherwise */
 }
 
 int cay_log_open(int logs_fd, const char *sandbox_id, const char *exec_id, int *fd_out,

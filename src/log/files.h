@@ -10,7 +10,8 @@
 /* Once, before anything else: sandboxes' directories that an older program left beside the shelves
  * are put onto them. */
 void cay_log_shelve(int logs_fd);
-/* Makes the log with its SPEC record; the descriptor is O_RDWR and may go to a pid 1. */
+/* Makes the log with its SPEC record; the descriptor is O_RDWR and may go to a pid 1. When the disk
+ * is full the reserve is given up for it. */
 int cay_log_create(int logs_fd, const char *sandbox_id, const char *exec_id,
                    const struct cay_exec_spec *spec, int *fd_out, struct cay_error *err);
 /* For reading. CAY_ERR_NOT_FOUND, "EXECUTION_NOT_FOUND". Ids are checked for their form. */
@@ -30,6 +31,9 @@ void cay_log_touch(int fd);
 /* Ids of a sandbox's executions, newest first. A sandbox without any is an empty list. */
 int cay_log_list(int logs_fd, const char *sandbox_id, struct cay_arena *a, struct cay_strs *out,
                  struct cay_error *err);
+/* Keeps room for logs to come, LOGS/reserve, or takes it again once there is enough; never fails.
+ */
+void cay_log_hold_reserve(int logs_fd);
 /* All that a sandbox's logs hold; it grows with whatever its commands write. */
 uint64_t cay_log_written(int logs_fd, const char *sandbox_id);
 /* Removes a log (a command that never began) or all of a sandbox. Gone already is no error. */

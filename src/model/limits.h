@@ -90,13 +90,14 @@
 #define CAY_EXEC_GRACE_MS 2000 /* between SIGTERM and SIGKILL of a timeout */
 #define CAY_LOG_HEAD_BYTES (8 * CAY_MIB)
 #define CAY_LOG_TAIL_BYTES (8 * CAY_MIB)
-#define CAY_LOG_BLOCK (64 * CAY_KIB)        /* no record crosses a border of these */
-#define CAY_LOG_RATE_BYTES (32 * CAY_MIB)   /* a second, past the head */
-#define CAY_LOG_SANDBOX_LOGS 32             /* of one sandbox, as much as so many full ones; */
-#define CAY_LOG_SANDBOX_STOP 2              /* it is stopped at so many times that */
-#define CAY_LOG_ACCOUNT_BYTES (2 * CAY_GIB) /* of one account, all together */
-#define CAY_LOG_WEIGH_MS 2000               /* of what they take is known how it was then, */
-#define CAY_LOG_WEIGH_AGAIN_MS 200          /* and who is over his quota, how it was then */
+#define CAY_LOG_RESERVE_BYTES (16 * CAY_MIB) /* given up to new logs when the disk is full */
+#define CAY_LOG_BLOCK (64 * CAY_KIB)         /* no record crosses a border of these */
+#define CAY_LOG_RATE_BYTES (32 * CAY_MIB)    /* a second, past the head */
+#define CAY_LOG_SANDBOX_LOGS 32              /* of one sandbox, as much as so many full ones; */
+#define CAY_LOG_SANDBOX_STOP 2               /* it is stopped at so many times that */
+#define CAY_LOG_ACCOUNT_BYTES (2 * CAY_GIB)  /* of one account, all together */
+#define CAY_LOG_WEIGH_MS 2000                /* of what they take is known how it was then, */
+#define CAY_LOG_WEIGH_AGAIN_MS 200           /* and who is over his quota, how it was then */
 #define CAY_LOG_RETENTION_MS (24 * 60 * 60 * 1000LL)
 
 /* batches */
@@ -348,7 +349,8 @@
 #define CAY_STORE_BUSY_MS 10000  /* for a lock that another program holds */
 #define CAY_STORE_WAL_PAGES 2000 /* grown by so many, the write-ahead log is written back */
 #define CAY_STORE_WAL_MAX (2 * CAY_STORE_WAL_PAGES) /* writers wait for all of it from here */
-#define CAY_STORE_RESTART_MS 100                    /* but no longer than this for a reader */
+#define CAY_STORE_WAL_BYTES (24 * CAY_MIB) /* that it has on the disk before it needs them */
+#define CAY_STORE_RESTART_MS 100           /* but no longer than this for a reader */
 #define CAY_STORE_DUE 256
 #define CAY_STORE_FORGET 500                  /* rows removed in one step */
 #define CAY_STORE_CHECK_BYTES (256 * CAY_MIB) /* checked at every start up to this size */

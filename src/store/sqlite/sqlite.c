@@ -3,6 +3,7 @@
 #include "store/sqlite/sqlite.h"
 #include "store/sqlite/file.h"
 #include "store/sqlite/mark.h"
+#include "store/sqlite/wal.h"
 #include <fcntl.h>
 #include <stdio.h>
 
@@ -96,6 +97,7 @@ static int open_store(const struct cay_config *cfg, struct cay_store **out, stru
         close_store(&s->store);
         return r;
     }
+    cay_sqlite_wal_reserve(s->dir_fd);
     cay_sqlite_mark_open(s->dir_fd);
     s->marked = true;
     *out = &s->store;

@@ -4,6 +4,8 @@
  * many frames are committed. The log's header is synced before its first frame is written, so one
  * that cannot be read ahead of frames is damage, whatever happened. */
 #include "store/sqlite/wal.h"
+#include "base/path.h"
+#include "model/limits.h"
 #include "store/sqlite/file.h"
 #include <endian.h>
 #include <fcntl.h>
@@ -116,4 +118,10 @@ int cay_sqlite_wal_check(int dir_fd, bool use_index, struct cay_error *err)
         return cay_fail(err, CAY_ERR_STORE, WAL " is damaged: %u of its %u pages are whole", whole,
                         want);
     return 0;
+}
+
+void cay_sqlite_wal_reserve(int dir_fd)
+{
+    CAY_AUTO_FD int fd = openat(dir_fd, WAL, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    cay_path_reserve(fd, CAY_STORE_WAL_BYTES);
 }
