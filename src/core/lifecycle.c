@@ -85,6 +85,7 @@ static void say_started(struct cay_core *core, struct cay_sandbox *sb)
 {
     cay_core_mark_started(sb, cay_clock_ms());
     cay_core_note(core, sb, CAY_NOW);
+    cay_crash_point("start-row-running");
     cay_core_tell(core, sb, NULL);
     cay_core_mind_start(core, sb);
 }
@@ -96,11 +97,14 @@ static int start_held(struct cay_core *core, struct cay_sandbox *sb, struct cay_
     int r = cay_provider_start(core->provider, sb->id, &sb->spec, err);
     if (r < 0)
         return cay_core_gone("start", sb->id, r, err);
+    cay_crash_point("start-provider-done");
     cay_oom_forget(&core->oom, sb->id);
     cay_cache_forget(&core->cache, sb->id);
     r = cay_network_up(core, sb, err);
     if (r == 0)
         r = cay_core_begin_inside(core, sb, err);
+    if (r == 0)
+        cay_crash_point("start-command-begun");
     if (r < 0) {
         cay_network_forget(core, sb->id);
         (void)cay_provider_stop(core->provider, sb->id, 0, &ignored);
@@ -206,24 +210,45 @@ int cay_core_wake(struct cay_core *core, const struct cay_account *owner, const 
     return r;
 }
 
+/* Who stops it is on the row before the provider hears of it: whoever finishes what a crash cut
+ * short then knows. */
+static void mark_stop(struct cay_core *core, const struct cay_sandbox *sb,
+                      const struct cay_death *why)
+{
+    struct cay_error err = {0};
+    struct cay_sandbox intent = *sb;
+    intent.has_death = true;
+    intent.death = *why;
+    intent.updated_at_ms = cay_clock_ms();
+    if (cay_store_update(core->store, &intent, CAY_SOON, &err) < 0)
+        cay_log_error(&err, "cannot record who stops sandbox %s", sb->id);
+    cay_crash_point("stop-row-marked");
+}
+
 int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *why,
                        int64_t grace_ms, struct cay_error *err)
 {
     struct cay_usage usage = {0};
     struct cay_error ignored; /* figures for the record only */
-    bool was_down = sb->state == CAY_STOPPED;
+    struct cay_sandbox before = *sb;
+    bool was_up = sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
     int r = cay_state_apply(&sb->state, CAY_STOP, err);
-    if (r < 0 || was_down)
+    if (r < 0 || before.state == CAY_STOPPED)
         return r;
+    if (was_up)
+        mark_stop(core, &before, why);
     (void)cay_provider_usage(core->provider, sb->id, &usage, &ignored);
     r = cay_provider_stop(core->provider, sb->id, grace_ms, err);
+    if (r < 0 && was_up)
+        cay_core_note(core, &before, CAY_SOON);
     if (r < 0)
         return cay_core_gone("stop", sb->id, r, err);
+    cay_crash_point("stop-provider-done");
     sb->stopped_at_ms = cay_clock_ms();
     sb->status_reason = NULL;
     if (sb->spec.persistent)
         sb->expires_at_ms = 0;
-    if (!sb->has_death) {
+    if (was_up || !sb->has_death) { /* else it had ended before, and that is how */
         sb->has_death = true;
         sb->death = *why;
         sb->death.peak_bytes = usage.memory_peak_bytes;
@@ -231,6 +256,7 @@ int cay_core_stop_held(struct cay_core *core, struct cay_sandbox *sb, const stru
     }
     cay_network_down(core, sb);
     cay_core_note(core, sb, CAY_NOW);
+    cay_crash_point("stop-row-written");
     cay_core_tell(core, sb, NULL);
     if (strcmp(why->reason, "stopped") != 0) /* else a request did it, and its record says so */
         cay_core_record_own(core, sb, "sandbox.stop");
@@ -409,6 +435,21 @@ static const char *why_down(const struct cay_death *death)
     return "the sandbox's first process is gone, and nobody saw how it ended";
 }
 
+/* One that we stopped has on its row who wanted it. */
+static void note_death(struct cay_sandbox *sb, const struct cay_death *death)
+{
+    struct cay_death wanted = sb->death;
+    bool ours = sb->has_death && strcmp(death->reason, "stopped") == 0;
+    sb->has_death = true;
+    sb->death = *death;
+    sb->death.message = why_down(death);
+    if (!ours)
+        return;
+    sb->death = wanted;
+    sb->death.peak_bytes = death->peak_bytes;
+    sb->death.cpu_ms = death->cpu_ms;
+}
+
 /* A persistent one rests until it is started again; one that was stopped is stopped; one that a
  * restart of the host took is terminated; any other is left to be looked at, in error. */
 int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
@@ -421,9 +462,7 @@ int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const stru
     int r = cay_state_apply(&sb->state, rests ? CAY_REST : CAY_DIE, err);
     if (r < 0)
         return r;
-    sb->has_death = true;
-    sb->death = *death;
-    sb->death.message = why_down(death);
+    note_death(sb, death);
     cay_network_down(core, sb);
     sb->status_reason = rests ? NULL : sb->death.message;
     sb->stopped_at_ms = ended_at_ms ? ended_at_ms : cay_clock_ms();

@@ -98,6 +98,12 @@ static bool is_up(const struct cay_sandbox *sb)
     return sb->state == CAY_RUNNING || sb->state == CAY_PAUSED;
 }
 
+/* A stop that was begun. */
+static bool is_being_stopped(const struct cay_sandbox *sb)
+{
+    return is_up(sb) && sb->has_death && !is_being_deleted(sb);
+}
+
 static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entry *entry)
 {
     if (was_never_finished(sb) || is_being_deleted(sb))
@@ -108,6 +114,8 @@ static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entr
         return sb->state != CAY_ERROR || !sb->spec.persistent;
     if (entry->unknown)
         return false;
+    if (is_being_stopped(sb))
+        return true;
     return is_up(sb) ? !entry->running || entry->paused != (sb->state == CAY_PAUSED)
                      : entry->running;
 }
@@ -216,6 +224,10 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
         if (!death.reason)
             death.reason = "error";
         return cay_core_died_held(core, sb, &death, entry->ended_at_ms, a, err);
+    }
+    if (is_being_stopped(sb)) {
+        struct cay_death why = sb->death;
+        return cay_core_stop_held(core, sb, &why, CAY_DEFAULT_GRACE_MS, err);
     }
     return is_up(sb) ? mend_pause(core, sb, entry, err) : finish_start(core, sb, entry, err);
 }

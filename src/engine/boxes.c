@@ -122,11 +122,13 @@ static void begin_stop(struct cay_dispatcher *d, struct cay_box *box)
         cay_boxes_finish(d, box, &err);
         return;
     }
+    cay_engine_crash("stop-intent-written", box->record.entry.id);
     if (cay_connect_pid1(d, box->record.entry.id, &box->stop_fd, &err) < 0 ||
         cay_packet_send(box->stop_fd, &stop, sizeof stop, NULL, 0, NULL, 0) < 0)
         begin_kill(d, box); /* a pid 1 that does not listen cannot be asked */
     else
         box->deadline_ms = cay_clock_mono_ms() + grace_ms + STOP_EXTRA_MS;
+    cay_engine_crash("stop-asked", box->record.entry.id);
 }
 
 /* What becomes of /workspace is in the record as well, before the kill. */
@@ -556,10 +558,15 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
     box->record.entry.state = CAY_ENGINE_STOPPED;
     memset(box->io_bytes, 0, sizeof box->io_bytes);
     note_use(d, &box->record.entry);
-    if (box->record.intent == CAY_INTENT_DESTROY) /* its record goes with it */
-        cay_engine_crash("delete-reaped", box->record.entry.id);
-    else
+    const char *id = box->record.entry.id;
+    bool stops = box->record.intent == CAY_INTENT_STOP;
+    bool goes = box->record.intent == CAY_INTENT_DESTROY; /* its record with it */
+    if (stops || goes)
+        cay_engine_crash(stops ? "stop-reaped" : "delete-reaped", id);
+    if (!goes)
         write_end(d, box, known, status);
+    if (stops)
+        cay_engine_crash("stop-recorded", id);
     box->died = true;
     if (!box->job)
         clear_away(d, box);

@@ -279,12 +279,15 @@ static int run(struct cay_engine *engine, const struct cay_job *job, struct cay_
                struct cay_job_reply *reply, struct cay_error *err)
 {
     const struct cay_engine_request *rq = &job->request;
+    int r;
     switch (job->op) {
     case CAY_JOB_CREATE:
     case CAY_JOB_START:
         return run_up(engine, job, berth, reply, err);
     case CAY_JOB_CLEAN:
-        return remove_cgroup(engine, rq->id, err);
+        r = remove_cgroup(engine, rq->id, err);
+        cay_engine_crash("stop-cgroup-gone", rq->id);
+        return r;
     case CAY_JOB_REMOVE:
         return remove_box(engine, rq->id, rq->volume, rq->drop_volume, err);
     case CAY_JOB_FREEZE:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""F-01 and F-02: the plug is pulled at every boundary between two steps of create and of delete."""
+"""F-01, F-02, F-03: the plug is pulled at every boundary between two steps of create, delete, stop and start."""
 import http.client
 import subprocess
 
@@ -9,6 +9,10 @@ from harness.points import points
 from harness.wait import stretch, until
 
 CREATE, DELETE, VERSION = points("create"), points("delete"), points("version")
+STOP = points("stop")
+# A start takes the engine's steps of a create; these have none.
+OF_CREATE = {"create-row-written", "create-provider-done", "create-start-command", "create-row-running"}
+START = points("start") + [p for p in CREATE if p.values[0] not in OF_CREATE]
 MEND_S = 5  # how long after the restart all must be mended
 
 needs_points = pytest.mark.skipif(not CREATE, reason="this build has no crash points")
@@ -74,6 +78,65 @@ def test_delete(fresh, point):
         assert client.delete("/sandbox/island").status == 200
     until(lambda: consistent(server, client), f"nothing is left\n{server.traces()}", MEND_S)
     assert client.sandbox("bystander")["status"] == "RUNNING" and client.sh("bystander", "echo hi") == "hi\n"
+
+
+def agreed(server, client):
+    """What the row of the island says, once it says what there is; and of nobody else is anything there."""
+    boxes = {s["name"]: s for s in client.get("/sandbox").json()["sandboxes"]}
+    status = boxes["island"]["status"]
+    up = {"RUNNING": 2, "STOPPED": 1}.get(status)
+    return status if len(server.inits()) == up and set(server.traces()) == {s["id"] for s in boxes.values()} else None
+
+
+def make_island(server):
+    client = server.client()
+    client.create("island", persistent=True, startCommand="echo $$ >> /workspace/starts; sleep 1000")
+    client.create("bystander")
+    client.sh("island", "echo precious > /workspace/file; sync")
+    return client
+
+
+def repeats(server, client):
+    """It can be stopped, started and deleted as ever, and has its files."""
+    for verb, status in (("stop", "STOPPED"), ("start", "RUNNING"), ("stop", "STOPPED"), ("start", "RUNNING")):
+        assert client.post(f"/sandbox/island/{verb}").json()["status"] == status
+    assert client.sh("island", "cat /workspace/file") == "precious\n"
+    assert client.sh("bystander", "echo hi") == "hi\n"
+    assert client.delete("/sandbox/island").status == 200
+    until(lambda: consistent(server, client), f"nothing is left\n{server.traces()}", MEND_S)
+
+
+@needs_points
+@pytest.mark.parametrize("point", STOP or ["none"])
+def test_stop(fresh, point):
+    """The row said who wants it before anything was done: so it is finished, and told so."""
+    server = fresh().start()
+    make_island(server)
+    server.stop()
+    server.start(env={"CAY_CRASH_AT": point})
+    client = crash(server, lambda c: c.post("/sandbox/island/stop"))
+    until(lambda: agreed(server, client) == "STOPPED", f"it is down\n{server.traces()}", MEND_S)
+    told = client.sandbox("island")
+    assert told["terminationReason"] == "stopped", told
+    assert told["termination"]["message"] == "stopped by account local", told
+    repeats(server, client)
+
+
+@needs_points
+@pytest.mark.parametrize("point", START or ["none"])
+def test_start(fresh, point):
+    """It runs, with its start command, once; or it is down as it was."""
+    server = fresh().start()
+    client = make_island(server)
+    until(lambda: client.sh("island", "cat /workspace/starts"), "its start command ran")
+    client.post("/sandbox/island/stop")
+    server.stop()
+    server.start(env={"CAY_CRASH_AT": point})
+    client = crash(server, lambda c: c.post("/sandbox/island/start"))
+    until(lambda: agreed(server, client), f"rows and reality agree\n{server.traces()}", MEND_S)
+    assert client.post("/sandbox/island/start").json()["status"] == "RUNNING"
+    until(lambda: client.sh("island", "wc -l < /workspace/starts") == "2\n", "its start command runs once in each run")
+    repeats(server, client)
 
 
 @needs_points

@@ -9,7 +9,8 @@ from harness.wait import stretch
 
 # Between two steps that another provider does not take by itself.
 OF_THE_ENGINE = {"create-cgroup-made", "create-cloned", "create-recorded", "create-engine-answers", "delete-intent-written",
-                 "delete-reaped", "delete-cgroup-gone", "delete-put-by"}
+                 "delete-reaped", "delete-cgroup-gone", "delete-put-by", "stop-intent-written", "stop-asked", "stop-reaped",
+                 "stop-recorded", "stop-cgroup-gone"}
 OF_QUOTAS = {"delete-put-by"}
 
 
