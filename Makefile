@@ -74,6 +74,7 @@ power: build images
 slow: build images
 	@tools/packages test
 	@CAY_SLOW=1 PYTEST="-m slow" tools/test build fault/test_slow.py
+	@CAY_FILES=1000000 PYTEST="-k many_files" tools/test build e2e/test_limits.py
 
 docker: build images
 	@tools/packages test

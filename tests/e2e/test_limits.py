@@ -3,13 +3,14 @@
 import ctypes
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from harness import proc
 from harness.engine import Refused
-from harness.wait import until
+from harness.wait import stretch, until
 
 MIB = 1 << 20
 CAP_SYS_RESOURCE = 24
@@ -266,6 +267,7 @@ def test_neighbour_is_unharmed(server, client, engine, hog):
 DEEP = """
 import os
 import re
+import time
 os.chdir('/workspace')
 for i in range(10000):
     os.mkdir('d')
@@ -275,6 +277,44 @@ for i in range(2000):
     open(f'{i:0255d}', 'w').close()
 print('made')
 """
+
+
+# Made with nothing inside: what they take is names and inodes, which count to the disk's limit like bytes.
+FILES = int(os.environ.get("CAY_FILES", 200_000))
+MANY = """
+import os, sys
+os.chdir('/workspace')
+for i in range(int(sys.argv[1])):
+    if i % 10000 == 0:
+        os.mkdir(f'd{i}')
+        os.chdir(f'/workspace/d{i}')
+    try:
+        os.close(os.open(f'{i}', os.O_WRONLY | os.O_CREAT))
+    except OSError as e:
+        sys.exit(f'{i} {e.strerror}')
+    if i % 10000 == 9999:
+        os.chdir('/workspace')
+print('made')
+"""
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("disk_gb", [pytest.param(0.1, marks=pytest.mark.quota), None], ids=["small", "default"])
+def test_many_files_go_away(server, client, disk_gb):
+    """The quota stops who makes too many, and those whom it has room for go as well: a delete is answered in time."""
+    client.create("many", **({"diskSizeGB": disk_gb} if disk_gb else {}))
+    result = client.exec("many", ["python3", "-c", MANY, "10000000" if disk_gb else str(FILES)], timeoutMs=240_000)
+    if disk_gb:
+        made, _, why = result["stderr"].strip().partition(" ")
+        assert result["exitCode"] == 1 and why in ("Disk quota exceeded", "No space left on device"), result
+        assert 10_000 < int(made) < 1_000_000, made
+    else:
+        assert result["stdout"] == "made\n", result
+    ours, began = server.pids(), time.monotonic()
+    assert client.delete("/sandbox/many").status == 200
+    assert time.monotonic() - began < stretch(30)
+    until(lambda: server.traces() == {}, "nothing is left", 60)
+    assert server.pids() == ours
 
 
 def test_deep_trees_go_away(server, client):

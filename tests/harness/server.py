@@ -21,6 +21,7 @@ ROLES = ("supervisor", "engine", "server")
 SANDBOX_ID = re.compile(r"sb-[a-z0-9]{20}")
 READY_S = 60
 STOP_S = 20
+TRASH_S = 30
 
 
 class NotReady(AssertionError):
@@ -203,6 +204,10 @@ class Server:
         """Ids of sandboxes that have anything on the host but logs, and where."""
         if self.docker:
             return {c["Labels"]["cay.id"]: c["Names"] for c in dockerd.containers(self.docker, self.instance())}
+        # What is in there is to be removed by and by: it counts only when nobody does that.
+        trash = os.path.join(self.data, "engine", "trash")
+        if self.pid("engine") and os.path.isdir(trash):
+            until(lambda: not os.listdir(trash), "the trash is emptied", TRASH_S)
         found = {}
         places = [d for top in proc.cgroup_dirs(f"cay-{self.instance()}") for d, _, _ in os.walk(top)]
         for here, dirs, files in os.walk(self.data):
