@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "base/packet.h"
 #include "engine/dispatcher.h"
-#include "engine/io.h"
 #include "init/proto.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -174,24 +173,6 @@ static int check_state(const struct cay_box *box, enum cay_engine_op op, struct 
     return 0;
 }
 
-static void never_less(uint64_t *told, uint64_t *now)
-{
-    *told = *now = *now > *told ? *now : *told;
-}
-
-static void answer_usage(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
-{
-    struct cay_usage usage;
-    cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
-    cay_io_read(&d->engine.cgroups, p->request.id, box->record.pid, &usage);
-    /* who has ended is missing until its parent has waited for it, and for good if it does not */
-    never_less(&box->io_bytes[0], &usage.io_read_bytes);
-    never_less(&box->io_bytes[1], &usage.io_write_bytes);
-    (void)cay_disk_usage(&d->engine.disk, p->request.id, &usage.disk_bytes,
-                         &usage.disk_limit_bytes); /* else it cannot be told */
-    cay_dispatcher_answer(d, p, NULL, &usage, sizeof usage, -1);
-}
-
 static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     struct cay_error err;
@@ -243,7 +224,7 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
         cay_socket_answer(d, box, p);
         return;
     case CAY_ENGINE_USAGE:
-        answer_usage(d, box, p);
+        cay_usage_answer(d, box, p);
         return;
     default:
         cay_fail(&err, CAY_ERR_INVALID, "no operation %u", p->request.op);

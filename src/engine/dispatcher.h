@@ -220,6 +220,9 @@ int cay_sockets_of(const struct cay_box *box, uint32_t kind, struct cay_sockets 
                    struct cay_error *err);
 void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
 
+/* usage.c */
+void cay_usage_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
+
 /* jobs.c */
 /* A child, in which it is 0. It ends with the dispatcher, and holds nothing that is its alone. */
 pid_t cay_jobs_fork(struct cay_dispatcher *d, const char *name);
