@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where sandboxes' files lie, and how much of it each may take.
  *
- * Each sandbox's files are a btrfs subvolume with a quota. Where the data directory is on btrfs
- * they lie in DATA/engine/disk; else that is the mount point of DATA/engine/disk.img, an image that
- * we make, never sparse, and grow. Where neither is possible files lie in the sandbox's own
- * directory, without a limit, and health says so. */
+ * Each sandbox's files are a tree with a quota: what that is, the filesystem's ops say. Where the
+ * data directory's own filesystem can do it they lie in DATA/engine/disk; else that is the mount
+ * point of DATA/engine/disk.img, an image that we make, never sparse, and grow. Where neither is
+ * possible files lie in the sandbox's own directory, without a limit, and health says so. */
 #pragma once
 #include "base/error.h"
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cay_disk {
-    const char *kind;      /* "btrfs", "loop-btrfs", "none" */
-    struct cay_error none; /* why there is none */
-    int fd;                /* one subvolume per sandbox, by its id; -1 none */
-    int image_fd, loop_fd; /* of a loop image, else -1 */
-    int groups_fd;         /* what the kernel tells of quota groups; -1 nothing */
+    const struct cay_disk_ops *ops; /* of the filesystem; NULL where there is no disk */
+    const char *kind;               /* "btrfs", "loop-btrfs", "none" */
+    struct cay_error none;          /* why there is none */
+    int fd;                         /* one tree per sandbox, by its id; -1 none */
+    int image_fd, loop_fd;          /* of a loop image, else -1 */
+    int groups_fd;                  /* what the kernel tells of quota groups; -1 nothing */
 };
 
-/* How a copy's quota is counted: the kernel counts what a copy shares to whoever wrote it. What it
- * began with stands in a file of its tree, and is counted to it as well. */
+#define CAY_DISK_NONE                                                                              \
+    {                                                                                              \
+        .kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1                   \
+    }
+
+/* How a copy's quota is counted where the kernel counts what a copy shares to whoever wrote it:
+ * what it began with stands in a file of its tree, and is counted to it as well. */
 #define CAY_DISK_INHERITED "inherited"
 
 /* At a start of a full sandbox its limit is higher by so much, for overlayfs to make what it needs
@@ -29,26 +35,59 @@ struct cay_disk {
 /* What a limit leaves in any case, for the same. */
 #define CAY_DISK_LEAST_BYTES (1 << 20)
 
+#define CAY_DISK_NO_LIMIT UINT64_MAX
+
+/* A filesystem that limits trees. All but the first four are called with its disk open; the
+ * contracts are those of the functions below that have their names. */
+struct cay_disk_ops {
+    const char *kind, *image_kind; /* where the data directory is on it, and in an image */
+    const char *filesystem;        /* as the kernel calls it */
+    unsigned long magic;           /* of statfs */
+    /* How an image is mounted; a NULL key ends them. */
+    const struct {
+        const char *key, *value; /* NULL: a flag */
+    } options[4];
+    /* Makes the filesystem in the file `image`. */
+    int (*format)(int engine_fd, const char *image, struct cay_error *err);
+    /* Quotas are on afterwards, and what belongs to them is open. CAY_ERR_UNSUPPORTED. */
+    int (*open)(struct cay_disk *d, struct cay_error *err);
+    /* It takes all of a device that has grown. */
+    int (*adapt)(const struct cay_disk *d, struct cay_error *err);
+    int (*make)(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
+    int (*limit)(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
+    /* Optional: else trees are copied file by file. */
+    int (*snapshot)(const struct cay_disk *d, int from_fd, const char *name, struct cay_error *err);
+    int (*remove)(const struct cay_disk *d, const char *id, struct cay_error *err);
+    bool (*usage)(const struct cay_disk *d, const char *id, uint64_t *used_out,
+                  uint64_t *limit_out);
+    void (*sweep)(const struct cay_disk *d); /* optional */
+};
+
+extern const struct cay_disk_ops cay_disk_btrfs;
+
 /* Once, in the engine's own mount namespace. Fails only when there is an image that cannot be
  * mounted: what is in it must not be taken for lost. `files_fd` is where files lie without a disk,
  * and is replaced by the disk where there is one. */
 int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_error *err);
+/* What is mounted stays. */
+void cay_disk_close(struct cay_disk *d);
 
-/* With a limit from the first byte. One that is there already gets the limit. */
+/* With a limit from the first byte, or CAY_DISK_NO_LIMIT. One that is there already gets the limit.
+ */
 int cay_disk_make(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
-/* UINT64_MAX: none. */
+/* What it may have, with what it inherited; never less than CAY_DISK_LEAST_BYTES. */
 int cay_disk_limit(const struct cay_disk *d, const char *id, uint64_t bytes, struct cay_error *err);
-/* A subvolume as it is at one moment, whoever is writing to it; on the disk on return. No limit. */
+/* Are trees copied as they are at one moment, whoever is writing to them? */
+bool cay_disk_can_snapshot(const struct cay_disk *d);
+/* So: on the disk on return. No limit. */
 int cay_disk_snapshot(const struct cay_disk *d, int from_fd, const char *name,
                       struct cay_error *err);
-/* Out of sight at once; the kernel gives the space back by and by. Gone already is no error. */
+/* Out of sight at once; the space comes back by and by. Gone already is no error. */
 int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *err);
 /* What is counted to it now, and may be at most; false where nobody counts. Does not wait. */
 bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out,
                     uint64_t *limit_out);
-/* Bytes that a copy began with; 0 for a tree that is none. */
-uint64_t cay_disk_inherited(int tree_fd);
-/* Quota groups whose subvolume is gone: kernels before 6.11 leave them. */
+/* What the kernel keeps of trees that are gone. */
 void cay_disk_sweep(const struct cay_disk *d);
 
 /* Is there room for one more? What little is left belongs to those who are there.
@@ -67,3 +106,8 @@ uint64_t cay_disk_step_bytes(uint64_t size_bytes, uint64_t inside_free_bytes,
                              uint64_t host_free_bytes);
 /* All steps that are possible, one after the other. */
 uint64_t cay_disk_reach_bytes(uint64_t size_bytes, uint64_t host_free_bytes);
+
+/* For format: runs a program in that directory, by its name, without input and output. `package` is
+ * where it comes from. */
+int cay_disk_run(int engine_fd, const char *const argv[], const char *package,
+                 struct cay_error *err);

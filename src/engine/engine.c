@@ -110,18 +110,17 @@ static int open_dirs(struct cay_engine *e, struct cay_error *err)
 
 int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err)
 {
-    *e = (struct cay_engine){
-        .cfg = cfg,
-        .engine_fd = -1,
-        .records_fd = -1,
-        .files_fd = -1,
-        .trash_fd = -1,
-        .disk = {.kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1},
-        .images_fd = -1,
-        .host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
-        .ids_fd = -1,
-        .init_fd = -1,
-        .file_fd = -1};
+    *e = (struct cay_engine){.cfg = cfg,
+                             .engine_fd = -1,
+                             .records_fd = -1,
+                             .files_fd = -1,
+                             .trash_fd = -1,
+                             .disk = CAY_DISK_NONE,
+                             .images_fd = -1,
+                             .host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
+                             .ids_fd = -1,
+                             .init_fd = -1,
+                             .file_fd = -1};
     (void)read_line(AT_FDCWD, "/proc/sys/kernel/random/boot_id", e->boot_id, sizeof e->boot_id);
     /* Descriptors of directories must come from the namespace in which they are mounted from. */
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)

@@ -166,7 +166,7 @@ static int busy_with(const struct cay_dispatcher *d, bool (*kind)(const struct c
 static bool must_wait(const struct cay_dispatcher *d, const struct cay_box *box)
 {
     bool of_backup = box->backup || (box->from && box->from->backup);
-    bool by_file = d->engine.disk.fd < 0;
+    bool by_file = !cay_disk_can_snapshot(&d->engine.disk);
     return (of_backup && !cay_backup_is_copy(box)) || (needs_berth(box) && d->berth_count == 0) ||
            (copies(box) && by_file && busy_with(d, copies) >= d->spawner_count / 2) ||
            (ends(box) && busy_with(d, ends) >= d->spawner_count * 3 / 4);

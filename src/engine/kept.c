@@ -56,8 +56,8 @@ struct cay_box *cay_kept_where(struct cay_dispatcher *d, const struct cay_engine
 bool cay_kept_may_begin(const struct cay_dispatcher *d, const struct cay_box *box,
                         const struct cay_pending *p)
 {
-    /* Without a disk each copy lets its source go on when it is done. */
-    return box->held == 0 || (is_source(box, p) && d->engine.disk.fd >= 0);
+    /* A copy of every file lets its source go on when it is done. */
+    return box->held == 0 || (is_source(box, p) && cay_disk_can_snapshot(&d->engine.disk));
 }
 
 bool cay_kept_begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
@@ -100,7 +100,8 @@ void cay_kept_release(struct cay_dispatcher *d, struct cay_box *made)
         cay_backup_let_go(d, from);
     d->trash_wanted = true;
     /* Whoever copied it file by file may have died before he let it go on. */
-    if (d->engine.disk.fd < 0 && from->record.running && !from->record.paused && from->held == 0)
+    if (!cay_disk_can_snapshot(&d->engine.disk) && from->record.running && !from->record.paused &&
+        from->held == 0)
         (void)cay_cgroup_freeze(&d->engine.cgroups, from->record.entry.id, false, &ignored);
     cay_boxes_next(d, from);
 }

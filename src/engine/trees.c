@@ -95,14 +95,7 @@ void cay_trees_clear(const struct cay_engine *e, const char *prefix)
 int cay_tree_limit(const struct cay_engine *e, const char *id, uint64_t disk_bytes,
                    struct cay_error *err)
 {
-    if (e->disk.fd < 0)
-        return 0;
-    CAY_AUTO_FD int dir = open_tree_dir(e, id);
-    uint64_t inherited = dir < 0 ? 0 : cay_disk_inherited(dir);
-    uint64_t left = disk_bytes > inherited ? disk_bytes - inherited : 0;
-    /* Never nothing: overlayfs could not even come up. */
-    return cay_disk_limit(&e->disk, id, left > CAY_DISK_LEAST_BYTES ? left : CAY_DISK_LEAST_BYTES,
-                          err);
+    return e->disk.fd < 0 ? 0 : cay_disk_limit(&e->disk, id, disk_bytes, err);
 }
 
 /* ---- copies ---- */
@@ -190,7 +183,7 @@ static int fill(const struct cay_engine *e, const char *from_id, int from, const
 {
     int64_t begun = cay_clock_mono_ms();
     int r;
-    if (e->disk.fd >= 0) {
+    if (cay_disk_can_snapshot(&e->disk)) {
         cay_str_copy(copied->method, sizeof copied->method, "btrfs-snapshot");
         r = cay_disk_snapshot(&e->disk, from, name, err);
     } else {
@@ -417,7 +410,7 @@ static int choose_volume(const struct cay_engine *e, int dir, const char *id, co
     if (!*volume && !has(dir, "volume"))
         return 0;
     /* A full tree has no room for what follows, and nobody writes to a volume. */
-    int r = e->disk.fd < 0 ? 0 : cay_disk_limit(&e->disk, id, UINT64_MAX, err);
+    int r = cay_tree_limit(e, id, CAY_DISK_NO_LIMIT, err);
     if (r < 0 || !*volume)
         return r < 0 ? r : read_volume(dir, out, err);
     cay_str_copy(out, CAY_ID_SIZE, volume);

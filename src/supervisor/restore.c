@@ -39,17 +39,11 @@ struct restore {
 
 static void done(struct restore *s)
 {
-    bool mounted = s->disk.fd >= 0;
-    if (mounted && s->files_fd != s->disk.fd)
-        cay_close_fd(&s->files_fd);
-    cay_close_fd(&s->disk.fd);
-    if (!mounted)
-        cay_close_fd(&s->files_fd);
-    cay_close_fd(&s->disk.groups_fd);
+    bool mounted = s->disk.loop_fd >= 0;
+    cay_close_fd(&s->files_fd);
+    cay_disk_close(&s->disk);
     if (mounted && fchdir(s->engine_fd) == 0)
         (void)umount2("disk", MNT_DETACH); /* else with our namespace */
-    cay_close_fd(&s->disk.loop_fd);
-    cay_close_fd(&s->disk.image_fd);
     cay_close_fd(&s->engine_fd);
     cay_close_fd(&s->stage_fd);
     if (s->ours)
@@ -180,7 +174,7 @@ static int make_trees(struct restore *s, struct cay_error *err)
     int r = 0;
     for (size_t i = 0; r == 0 && i < s->trees.count; i++) {
         if (s->disk.fd >= 0)
-            r = cay_disk_make(&s->disk, s->trees.at[i], UINT64_MAX, err);
+            r = cay_disk_make(&s->disk, s->trees.at[i], CAY_DISK_NO_LIMIT, err);
         else if (mkdirat(s->files_fd, s->trees.at[i], 0700) < 0)
             r = cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make a tree");
     }
@@ -271,7 +265,7 @@ int cay_restore(const char *file, const char *data_dir, const char *user,
                         .stage_fd = -1,
                         .engine_fd = -1,
                         .files_fd = -1,
-                        .disk = {"none", {0}, -1, -1, -1, -1},
+                        .disk = CAY_DISK_NONE,
                         .cfg = {.data = data_dir, .user = user}};
     if (s.file < 0)
         return cay_fail_errno(err, CAY_ERR_NOT_FOUND, "cannot open %s", file);
