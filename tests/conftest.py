@@ -35,7 +35,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     skipped = {"slow": "" if os.environ.get("CAY_SLOW") else "set CAY_SLOW=1",
-               "quota": "btrfs has simple quotas from Linux 6.7 on" if not proc.HAS_QUOTAS else
+               "quota": "btrfs has no simple quotas here, and XFS no project quotas" if not proc.HAS_QUOTAS else
                         "Docker's directory is on no filesystem with quotas" if DOCKER else "",
                "native": "" if not DOCKER else "of the native provider"}
     for item in items:

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/dqblk_xfs.h>
 #include <linux/magic.h>
+#include <linux/quota.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,8 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #define XFS_MAGIC 0x58465342
 
@@ -35,6 +39,20 @@ static const char *filesystem_name(unsigned long magic)
         if (filesystems[i].magic == magic)
             return filesystems[i].name;
     return "another filesystem";
+}
+
+/* What the engine can do with it, where that is not told by its name. */
+static const char *quotas_on(const char *path, unsigned long magic)
+{
+    struct fs_quota_stat stat = {.qs_version = FS_QSTAT_VERSION};
+    unsigned wanted = FS_QUOTA_PDQ_ACCT | FS_QUOTA_PDQ_ENFD;
+    CAY_AUTO_FD int fd = magic == XFS_MAGIC ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return "";
+    if (syscall(SYS_quotactl_fd, fd, QCMD(Q_XGETQSTAT, PRJQUOTA), 0, &stat) == 0 &&
+        (stat.qs_flags & wanted) == wanted)
+        return " with prjquota";
+    return " without prjquota: disks are in an image";
 }
 
 /* The path, or what of it exists: where it would be made. */
@@ -73,12 +91,13 @@ static void try_data(const struct cay_probe *p, const struct cay_place *place,
     else if ((unsigned long)fs.f_flags & ST_RDONLY)
         cay_doctor_say(out, CAY_LACKING, "%.100s cannot be written", path);
     else
-        cay_doctor_say(out, CAY_FINE, "%.100s, on %s%s", place->data,
+        cay_doctor_say(out, CAY_FINE, "%.100s, on %s%s%s", place->data,
                        filesystem_name((unsigned long)fs.f_type),
+                       quotas_on(path, (unsigned long)fs.f_type),
                        cay_doctor_in_use(place) ? ", in use by a server" : "");
 }
 
-/* Where it is not btrfs an image with btrfs is made in it, which wants room and a real disk. */
+/* Where it has no quotas itself an image is made in it, which wants room and a real disk. */
 static void try_room(const struct cay_probe *p, const struct cay_place *place,
                      struct cay_found *out)
 {
@@ -131,6 +150,18 @@ static void try_program(const struct cay_probe *p, const struct cay_place *place
 {
     (void)place;
     cay_doctor_say(out, cay_doctor_has_program(p->text) ? CAY_FINE : CAY_LACKING, "%s", "");
+}
+
+/* Needed where btrfs has no simple quotas, which came with Linux 6.7. */
+static void try_mkfs_xfs(const struct cay_probe *p, const struct cay_place *place,
+                         struct cay_found *out)
+{
+    struct utsname name;
+    int major = 0, minor = 0;
+    try_program(p, place, out);
+    if (out->verdict == CAY_LACKING && cay_doctor_has_program("mkfs.btrfs") && uname(&name) == 0 &&
+        sscanf(name.release, "%d.%d", &major, &minor) == 2 && major * 100 + minor >= 607)
+        cay_doctor_say(out, CAY_NOTED, "not here, nor needed: btrfs has simple quotas");
 }
 
 /* Beside the program, or where `make install` puts it. */
@@ -254,8 +285,11 @@ const struct cay_probe cay_doctor_files[] = {
      "those of /api/sandbox are unless their `track` is off",
      "apt install libgit2-dev, which brings " CAY_LIBGIT2, 0, CAY_LIBGIT2},
     {"mkfs.btrfs", false, false, try_program,
-     "no disk limit, unless the data directory is on btrfs", "apt install btrfs-progs", 0,
-     "mkfs.btrfs"},
+     "snapshots and forks copy files, unless the data directory is on btrfs",
+     "apt install btrfs-progs", 0, "mkfs.btrfs"},
+    {"mkfs.xfs", false, false, try_mkfs_xfs,
+     "no disk limit, unless the data directory is on XFS with prjquota", "apt install xfsprogs", 0,
+     "mkfs.xfs"},
     {"mmdebstrap", false, false, try_program, "images cannot be built", "apt install mmdebstrap", 0,
      "mmdebstrap"},
     {"npm", false, false, try_program, "the Node image cannot be built", "apt install npm", 0,

@@ -33,7 +33,7 @@
 #ifndef BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
 #define BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA 4 /* Linux 6.7 */
 #endif
-#define IMAGE_BYTES (256 << 20) /* sparse, in memory; about what mkfs.btrfs needs at least */
+#define IMAGE_BYTES (512 << 20) /* sparse, in memory; mkfs.xfs needs 300 MB at least */
 #define STAGE "/tmp"
 #define MAPPED_ROOT 1879048192U /* of cay_doctor_user_namespace */
 
@@ -172,7 +172,15 @@ static void try_loop(const struct cay_probe *p, const struct cay_place *place,
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
 
-static bool make_btrfs(const char *device)
+struct filesystem {
+    const char *name, *mkfs;
+    const char *option; /* of the mount; NULL none */
+};
+
+static const struct filesystem btrfs = {"btrfs", "mkfs.btrfs", NULL};
+static const struct filesystem xfs = {"xfs", "mkfs.xfs", "prjquota"};
+
+static bool format(const struct filesystem *which, const char *device)
 {
     int status = 0;
     pid_t pid = fork();
@@ -180,33 +188,35 @@ static bool make_btrfs(const char *device)
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         (void)dup2(null, 0), (void)dup2(null, 1), (void)dup2(null, 2);
         (void)setenv("PATH", "/usr/sbin:/sbin:/usr/bin:/bin", 1);
-        execlp("mkfs.btrfs", "mkfs.btrfs", "-q", "-K", "-f", device, (char *)NULL);
+        execlp(which->mkfs, which->mkfs, "-q", "-K", "-f", device, (char *)NULL);
         _exit(127);
     }
     return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 /* In memory, and mounted nowhere; -1 when the row has been told why there is none. */
-static int open_btrfs(struct cay_found *out)
+static int open_filesystem(const struct filesystem *which, struct cay_found *out)
 {
     char device[32];
-    CAY_AUTO_FD int fs = fsopen("btrfs", FSOPEN_CLOEXEC);
+    CAY_AUTO_FD int fs = fsopen(which->name, FSOPEN_CLOEXEC);
     if (fs < 0) {
-        cay_doctor_failed(out, "this kernel has no btrfs");
+        cay_doctor_failed(out, "not in this kernel");
         return -1;
     }
     CAY_AUTO_FD int image = open_image();
     CAY_AUTO_FD int loop = image < 0 ? -1 : attach_loop(image, device, sizeof device);
-    if (loop < 0 || !make_btrfs(device)) {
-        cay_doctor_say(out, CAY_UNTRIED, "btrfs is there; needs mkfs.btrfs and loop devices");
+    if (loop < 0 || !format(which, device)) {
+        cay_doctor_say(out, CAY_UNTRIED, "%s is there; needs %s and loop devices", which->name,
+                       which->mkfs);
         return -1;
     }
     CAY_AUTO_FD int mounted = -1;
     if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) == 0 &&
+        (!which->option || fsconfig(fs, FSCONFIG_SET_FLAG, which->option, NULL, 0) == 0) &&
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
         mounted = fsmount(fs, FSMOUNT_CLOEXEC, 0);
     if (mounted < 0)
-        cay_doctor_failed(out, "mount");
+        cay_doctor_failed(out, which->option ? which->option : "mount");
     return cay_take_fd(&mounted);
 }
 
@@ -215,7 +225,7 @@ static void try_btrfs(const struct cay_probe *p, const struct cay_place *place,
 {
     struct btrfs_ioctl_quota_ctl_args args = {.cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA};
     (void)p, (void)place;
-    CAY_AUTO_FD int mounted = open_btrfs(out);
+    CAY_AUTO_FD int mounted = open_filesystem(&btrfs, out);
     if (mounted < 0)
         return;
     CAY_AUTO_FD int dir = openat(mounted, ".", O_RDONLY | O_CLOEXEC);
@@ -225,6 +235,20 @@ static void try_btrfs(const struct cay_probe *p, const struct cay_place *place,
         cay_doctor_failed(out, "simple quotas");
     else
         cay_doctor_say(out, CAY_FINE, "%s", "");
+}
+
+/* For disks where btrfs has no such quotas: who has those does not need it. */
+static void try_xfs(const struct cay_probe *p, const struct cay_place *place, struct cay_found *out)
+{
+    struct cay_found other = {0};
+    CAY_AUTO_FD int mounted = open_filesystem(&xfs, out);
+    if (mounted >= 0) {
+        cay_doctor_say(out, CAY_FINE, "%s", "");
+        return;
+    }
+    try_btrfs(p, place, &other);
+    if (other.verdict == CAY_FINE)
+        cay_doctor_say(out, CAY_NOTED, "not here, nor needed: btrfs has simple ones");
 }
 
 /* A filesystem in memory over a directory that everybody has, in a mount namespace of our own, and
@@ -243,12 +267,12 @@ static int map_stage(int user_fd, struct cay_found *out)
     }
     CAY_AUTO_FD int mapped = cay_doctor_map(AT_FDCWD, STAGE, user_fd);
     if (mapped < 0 && errno == EINVAL) {
-        CAY_AUTO_FD int btrfs = open_btrfs(out);
-        if (btrfs < 0) {
+        CAY_AUTO_FD int other = open_filesystem(&btrfs, out);
+        if (other < 0) {
             cay_doctor_say(out, CAY_UNTRIED, "before Linux 6.3 only with btrfs, which is not here");
             return -1;
         }
-        if (move_mount(btrfs, "", AT_FDCWD, STAGE, MOVE_MOUNT_F_EMPTY_PATH) == 0)
+        if (move_mount(other, "", AT_FDCWD, STAGE, MOVE_MOUNT_F_EMPTY_PATH) == 0)
             mapped = cay_doctor_map(AT_FDCWD, STAGE, user_fd);
     }
     if (mapped < 0)
@@ -342,6 +366,8 @@ static void try_io(const struct cay_probe *p, const struct cay_place *place, str
 #define NS_FIX "use a kernel with this namespace; inside a container: let it make namespaces"
 #define USER_FIX NS_FIX "; inside a chroot: nobody can make one there, make it a root of its own"
 
+#define NO_IMAGE "no disk limit, unless the data directory is on btrfs, or on XFS with prjquota"
+
 const struct cay_probe cay_doctor_kernel[] = {
     {"kernel", false, false, try_version, "nobody tried a kernel older than 6.1",
      "use Linux 6.1 or newer", 0, NULL},
@@ -360,11 +386,13 @@ const struct cay_probe cay_doctor_kernel[] = {
     {"idmapped mounts", true, true, try_mapped, NS_LOST, "use Linux 6.1 or newer", 0, NULL},
     {"overlayfs, mapped", true, true, try_overlay, NS_LOST,
      "modprobe overlay; use Linux 6.1 or newer", 0, NULL},
-    {"loop devices", false, true, try_loop, "no disk limit, unless the data directory is on btrfs",
-     "modprobe loop; allow /dev/loop-control", 0, NULL},
-    {"btrfs, simple quotas", false, true, try_btrfs,
-     "no disk limit; snapshots and forks copy files", "modprobe btrfs; use Linux 6.7 or newer", 0,
+    {"loop devices", false, true, try_loop, NO_IMAGE, "modprobe loop; allow /dev/loop-control", 0,
      NULL},
+    {"btrfs, simple quotas", false, true, try_btrfs,
+     "snapshots and forks copy files; disks are limited by XFS alone",
+     "modprobe btrfs; use Linux 6.7 or newer", 0, NULL},
+    {"XFS, project quotas", false, true, try_xfs, "no disk limit where btrfs has no simple quotas",
+     "apt install xfsprogs; use a kernel with CONFIG_XFS_QUOTA (Debian's has it)", 0, NULL},
     {"nftables", false, true, try_network, "sandboxes have no way out to the network",
      "modprobe nft_tproxy nft_reject_inet", 0, NULL},
     {"I/O accounting", false, false, try_io, "nobody counts what is read and written",

@@ -51,7 +51,7 @@ struct cay_core_health {
     const char *provider_name, *provider_error;
     struct cay_health provider;
 };
-/* How disks are limited: "btrfs", "loop-btrfs", "none". Cheap. */
+/* How disks are limited: "xfs", "btrfs", "loop-btrfs", "loop-xfs", "none". Cheap. */
 const char *cay_core_disk(struct cay_core *core);
 const char *cay_core_isolation(struct cay_core *core); /* "native", "docker" */
 const char *cay_core_provider(struct cay_core *core);  /* its name, as --provider takes it */

@@ -157,7 +157,8 @@ static int mount_image(struct cay_disk *d, const char *device, int *mount_out,
             fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
     d->fd = fd < 0 ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (d->fd < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount the disk image");
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot mount the disk image (%s)",
+                              d->ops->filesystem);
     *mount_out = cay_take_fd(&fd);
     return 0;
 }
@@ -286,6 +287,8 @@ static bool has_sandboxes(int files_fd)
 void cay_disk_close(struct cay_disk *d)
 {
     cay_close_fd(&d->groups_fd);
+    cay_close_fd(&d->trash_fd);
+    cay_close_fd(&d->lock_fd);
     cay_close_fd(&d->fd);
     cay_close_fd(&d->loop_fd);
     cay_close_fd(&d->image_fd);
@@ -299,37 +302,115 @@ static void give_up(struct cay_disk *d)
     cay_log_warn("no disk limit: %s%s%s", d->none.msg, *d->none.cause ? ": " : "", d->none.cause);
 }
 
-static int open_any(struct cay_disk *d, int engine_fd, bool had_image)
+/* ---- which kind ---- */
+
+static const struct way {
+    const struct cay_disk_ops *ops;
+    bool image;
+} ways[] = {
+    /* the first that works is taken */
+    {&cay_disk_xfs, false},
+    {&cay_disk_btrfs, false},
+    {&cay_disk_btrfs, true},
+    {&cay_disk_xfs, true},
+};
+
+static int open_here(struct cay_disk *d, int engine_fd, const struct way *way,
+                     struct cay_error *err)
 {
-    d->ops = &cay_disk_btrfs;
-    if (mkdirat(engine_fd, "disk", 0700) < 0 && errno != EEXIST)
-        return cay_fail_errno(&d->none, CAY_ERR_PROVIDER, "cannot make engine/disk");
-    if (!had_image && is_on(engine_fd, d->ops->magic)) {
-        d->kind = d->ops->kind;
-        int r = cay_path_open_dir(engine_fd, "disk", 0700, &d->fd, &d->none);
-        return r < 0 ? r : d->ops->open(d, &d->none);
+    d->ops = way->ops;
+    d->kind = way->image ? way->ops->image_kind : way->ops->kind;
+    if (way->image)
+        return open_image(d, engine_fd, err);
+    int r = cay_path_open_dir(engine_fd, "disk", 0700, &d->fd, err);
+    return r < 0 ? r : d->ops->open(d, err);
+}
+
+/* Before anything is made: an image without quotas is of no use. */
+static int check_kernel(const struct cay_disk_ops *ops, struct cay_error *err)
+{
+    CAY_AUTO_FD int fs = fsopen(ops->filesystem, FSOPEN_CLOEXEC); /* loads what is a module */
+    if (fs < 0)
+        return cay_fail_errno(err, CAY_ERR_UNSUPPORTED, "this kernel has no %s", ops->filesystem);
+    return access(ops->feature, F_OK) == 0 ? 0
+                                           : cay_fail(err, CAY_ERR_UNSUPPORTED, "%s", ops->lack);
+}
+
+static int try_way(struct cay_disk *d, int engine_fd, const struct way *way, struct cay_error *err)
+{
+    int r = way->image ? check_kernel(way->ops, err) : 0;
+    if (r == 0 && way->image)
+        r = make_image(way->ops, engine_fd, err);
+    if (r == 0)
+        r = open_here(d, engine_fd, way, err);
+    if (r == 0)
+        return 0;
+    cay_disk_close(d);
+    if (way->image)
+        (void)unlinkat(engine_fd, IMAGE, 0); /* else taken for one with sandboxes in it */
+    return r;
+}
+
+/* The error is that of the way that was wanted most, and the last one's under it. */
+static int open_new(struct cay_disk *d, int engine_fd, bool has_trees, struct cay_error *err)
+{
+    int r = cay_fail(err, CAY_ERR_UNSUPPORTED, "the data directory was on another filesystem");
+    bool tried = false;
+    for (size_t i = 0; i < CAY_COUNT(ways); i++) {
+        struct cay_error first = *err;
+        if (ways[i].image ? has_trees : !is_on(engine_fd, ways[i].ops->magic))
+            continue;
+        r = try_way(d, engine_fd, &ways[i], err);
+        if (r == 0)
+            return 0;
+        if (tried && strcmp(first.msg, err->msg) != 0)
+            cay_wrap(err, "%s", first.msg);
+        tried = true;
     }
-    d->kind = d->ops->image_kind;
-    int r = had_image ? 0 : make_image(d->ops, engine_fd, &d->none);
-    return r < 0 ? r : open_image(d, engine_fd, &d->none);
+    return r;
+}
+
+static int open_found(struct cay_disk *d, int engine_fd, struct cay_error *err)
+{
+    struct way way = {&cay_disk_btrfs, true};
+    CAY_AUTO_FD int fd = openat(engine_fd, IMAGE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    for (size_t i = 0; i < CAY_COUNT(ways); i++) {
+        const struct cay_disk_ops *ops = ways[i].ops;
+        char mark[sizeof ops->mark.text] = "";
+        size_t len = strlen(ops->mark.text);
+        if (pread(fd, mark, len, ops->mark.at) == (ssize_t)len && strcmp(mark, ops->mark.text) == 0)
+            way.ops = ops;
+    }
+    return open_here(d, engine_fd, &way, err);
+}
+
+static bool has_trees(int engine_fd)
+{
+    CAY_AUTO_FD int fd = openat(engine_fd, "disk", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && has_sandboxes(fd);
 }
 
 int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_error *err)
 {
     bool had_image = faccessat(engine_fd, IMAGE, F_OK, 0) == 0;
+    bool had_trees = !had_image && has_trees(engine_fd);
     *d = (struct cay_disk)CAY_DISK_NONE;
-    if (!had_image && has_sandboxes(*files_fd)) {
+    if (!had_image && !had_trees && has_sandboxes(*files_fd)) {
         cay_fail(&d->none, CAY_ERR_CONFLICT, "sandboxes made without a disk limit are still there");
         give_up(d);
         return 0;
     }
-    int r = open_any(d, engine_fd, had_image);
-    if (r < 0 && had_image) {
+    int r = 0;
+    if (mkdirat(engine_fd, "disk", 0700) < 0 && errno != EEXIST)
+        r = cay_fail_errno(&d->none, CAY_ERR_PROVIDER, "cannot make engine/disk");
+    if (r == 0)
+        r = had_image ? open_found(d, engine_fd, &d->none)
+                      : open_new(d, engine_fd, had_trees, &d->none);
+    if (r < 0 && (had_image || had_trees)) {
         *err = d->none;
-        return cay_wrap(err, "the sandboxes' disk image cannot be used");
+        return cay_wrap(err, "the sandboxes' disk%s cannot be used", had_image ? " image" : "");
     }
     if (r < 0) {
-        (void)unlinkat(engine_fd, IMAGE, 0); /* else taken for one with sandboxes in it */
         give_up(d);
         return 0;
     }

@@ -12,16 +12,19 @@
 
 struct cay_disk {
     const struct cay_disk_ops *ops; /* of the filesystem; NULL where there is no disk */
-    const char *kind;               /* "btrfs", "loop-btrfs", "none" */
+    const char *kind;               /* "xfs", "btrfs", "loop-btrfs", "loop-xfs", "none" */
     struct cay_error none;          /* why there is none */
     int fd;                         /* one tree per sandbox, by its id; -1 none */
     int image_fd, loop_fd;          /* of a loop image, else -1 */
-    int groups_fd;                  /* what the kernel tells of quota groups; -1 nothing */
+    int groups_fd;                  /* btrfs: what the kernel tells of quota groups; -1 nothing */
+    int trash_fd;                   /* where removed trees wait to be emptied; -1 they need not */
+    int lock_fd;                    /* XFS: held by who looks for a free project */
 };
 
 #define CAY_DISK_NONE                                                                              \
     {                                                                                              \
-        .kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1                   \
+        .kind = "none", .fd = -1, .image_fd = -1, .loop_fd = -1, .groups_fd = -1, .trash_fd = -1,  \
+        .lock_fd = -1                                                                              \
     }
 
 /* How a copy's quota is counted where the kernel counts what a copy shares to whoever wrote it:
@@ -43,6 +46,12 @@ struct cay_disk_ops {
     const char *kind, *image_kind; /* where the data directory is on it, and in an image */
     const char *filesystem;        /* as the kernel calls it */
     unsigned long magic;           /* of statfs */
+    const char *feature;           /* a file that the kernel shows where it has such quotas */
+    const char *lack;              /* what is told where it has not */
+    struct {
+        int at;
+        char text[9];
+    } mark; /* what an image with it has in it */
     /* How an image is mounted; a NULL key ends them. */
     const struct {
         const char *key, *value; /* NULL: a flag */
@@ -63,11 +72,11 @@ struct cay_disk_ops {
     void (*sweep)(const struct cay_disk *d); /* optional */
 };
 
-extern const struct cay_disk_ops cay_disk_btrfs;
+extern const struct cay_disk_ops cay_disk_btrfs, cay_disk_xfs;
 
 /* Once, in the engine's own mount namespace. Fails only when there is an image that cannot be
- * mounted: what is in it must not be taken for lost. `files_fd` is where files lie without a disk,
- * and is replaced by the disk where there is one. */
+ * mounted, or trees whose quotas are gone: what is there must not be taken for lost. `files_fd` is
+ * where files lie without a disk, and is replaced by the disk where there is one. */
 int cay_disk_open(struct cay_disk *d, int engine_fd, int *files_fd, struct cay_error *err);
 /* What is mounted stays. */
 void cay_disk_close(struct cay_disk *d);

@@ -14,6 +14,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define BTRFS_MARK "_BHRfS_M" /* of its superblock */
+#define LACK "btrfs here has no simple quotas (Linux 6.7 or newer has)"
 #define COMMIT_S "5" /* as ext4's; also how soon what was deleted is free again */
 /* Of the filesystem's trees. Each sandbox's disk has one of its own, which lies in memory and is
  * seldom larger than this. */
@@ -39,8 +41,7 @@ static int enable_quota(const struct cay_disk *d, struct cay_error *err)
 {
     struct btrfs_ioctl_quota_ctl_args args = {.cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA};
     if (ioctl(d->fd, BTRFS_IOC_QUOTA_CTL, &args) < 0 && errno != EEXIST)
-        return cay_fail_errno(err, CAY_ERR_UNSUPPORTED,
-                              "btrfs here has no simple quotas (Linux 6.7 or newer has)");
+        return cay_fail_errno(err, CAY_ERR_UNSUPPORTED, LACK);
     return 0;
 }
 
@@ -219,6 +220,9 @@ const struct cay_disk_ops cay_disk_btrfs = {
     .image_kind = "loop-btrfs",
     .filesystem = "btrfs",
     .magic = BTRFS_SUPER_MAGIC,
+    .feature = "/sys/fs/btrfs/features/simple_quota",
+    .lack = LACK,
+    .mark = {0x10040, BTRFS_MARK},
     /* With discard the kernel would punch holes into the image, and it would be sparse. */
     .options = {{"nodiscard", NULL}, {"commit", COMMIT_S}},
     .format = format,

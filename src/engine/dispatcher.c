@@ -143,12 +143,12 @@ static void add_disk(const struct cay_disk *disk, struct cay_engine_hello *hello
         return;
     snprintf(problem.why, sizeof problem.why, "%s%s%.80s", disk->none.msg,
              *disk->none.cause ? ": " : "", disk->none.cause);
-    snprintf(
-        problem.fix, sizeof problem.fix, "%s; then start the server again",
-        disk->none.code == CAY_ERR_CONFLICT
-            ? "delete them"
-            : "install btrfs-progs, allow loop devices, use Linux 6.7 or newer with btrfs, and "
-              "have 2 GiB free at the data directory");
+    snprintf(problem.fix, sizeof problem.fix, "%s; then start the server again",
+             disk->none.code == CAY_ERR_CONFLICT
+                 ? "delete them"
+                 : "install btrfs-progs and xfsprogs, allow loop devices, use a kernel with btrfs "
+                   "(6.7 or "
+                   "newer) or XFS and its quotas, and have 2 GiB free at the data directory");
     add_problem(hello, &problem, out, size, len);
 }
 

@@ -127,6 +127,8 @@ static void CAY_NORETURN empty(const struct cay_engine *engine, bool backups)
         else if (!cay_path_is_dots(e->d_name) && unlinkat(engine->trash_fd, e->d_name, 0) < 0)
             cay_trash_remove(engine->trash_fd, e->d_name);
     }
+    if (engine->disk.trash_fd >= 0)
+        empty_in(engine->disk.trash_fd);
     _exit(0);
 }
 

@@ -65,7 +65,7 @@ static int throw_away(int dir, const char *name, struct cay_error *err)
     return 0;
 }
 
-/* Out of sight at once: the kernel empties a subvolume, a child of ours a directory. */
+/* Out of sight at once: the kernel empties it where it can, else a child of ours. */
 static int throw_tree(const struct cay_engine *e, const char *name, struct cay_error *err)
 {
     char to[NAME_SIZE];
@@ -155,7 +155,9 @@ static int copy_files(const struct cay_engine *e, const char *from_id, int from,
 {
     struct cay_error ignored; /* nothing runs in it, or the host cannot: then it is copied as is */
     CAY_AUTO_FD int to = -1;
-    int r = cay_path_open_dir(e->files_fd, name, 0700, &to, err);
+    int r = e->disk.fd < 0 ? 0 : cay_disk_make(&e->disk, name, CAY_DISK_NO_LIMIT, err);
+    if (r == 0)
+        r = cay_path_open_dir(e->files_fd, name, 0700, &to, err);
     if (r < 0)
         return r;
     bool still = cay_id_is_sandbox(from_id) && !cay_cgroup_is_frozen(&e->cgroups, from_id) &&

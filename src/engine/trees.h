@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees: a sandbox's files, snapshots of them, and volumes that no sandbox has. Spawners' work.
  *
- * Each is one directory below files_fd, named by its id (sb-, sn-, vo-), and a subvolume where
- * there is a disk:
+ * Each is one directory below files_fd, named by its id (sb-, sn-, vo-), and what the disk makes of
+ * it where there is one, a subvolume or a project:
  *   image      the image's settings, as they were at the first create; not in a volume
  *   upper      what the sandbox wrote; of a volume only upper/workspace
  *   work       overlayfs' own
@@ -10,7 +10,7 @@
  *   volume     the volume's id: such a tree is never removed, its workspace is kept
  *   inherited  in a copy: the bytes it began with, and how it was made
  *   old        rubbish, removed by and by; a file of the tree's name in the trash says so
- * Beside them lie empty ones for sandboxes to come (leftover.h).
+ * Beside them lie empty ones for sandboxes to come (leftover.h), and on XFS `trash`.
  * A copy is made as new-<id> and renamed when it is whole. A tree becomes a volume, and a volume a
  * sandbox's tree, by steps that can be cut anywhere and begun again. */
 #pragma once

@@ -43,7 +43,8 @@ struct cay_problem {
 
 struct cay_health {
     const char *version;
-    const char *disk; /* how disks are limited, static: "btrfs", "loop-btrfs", "xfs", "none" */
+    /* How disks are limited, static: "xfs", "btrfs", "loop-btrfs", "loop-xfs", "none". */
+    const char *disk;
     struct cay_problem *problems; /* in the arena */
     size_t problem_count;
     uint32_t pool_ready, pool_size; /* what is made ahead of creates; size 0: nothing is */

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A sandbox has the disk it asked for and no more; whatever it does with it, others go on."""
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,10 @@ from harness import leaks, proc
 from harness.wait import stretch, until
 
 pytestmark = pytest.mark.quota
-ENFORCED = {"btrfs": "btrfs-quota", "loop-btrfs": "btrfs-quota-loop"}
+ENFORCED = {"xfs": "xfs-quota", "btrfs": "btrfs-quota", "loop-btrfs": "btrfs-quota-loop", "loop-xfs": "xfs-quota-loop"}
+IMAGE_KIND = "loop-btrfs" if proc.HAS_BTRFS_QUOTAS else "loop-xfs"
+of_btrfs = pytest.mark.skipif(not proc.HAS_BTRFS_QUOTAS, reason="btrfs has simple quotas from Linux 6.7 on")
+of_xfs = pytest.mark.skipif(not proc.HAS_XFS_QUOTAS, reason="XFS has no project quotas in this kernel")
 FULL = ("No space left on device", "Disk quota exceeded")
 MB = 1000 * 1000
 FILL = "dd if=/dev/zero of=/workspace/fill bs=1M"
@@ -27,6 +32,10 @@ def fill(client, name):
 
 def image(server):
     return Path(server.data, "engine", "disk.img")
+
+
+def trees(server):
+    return f"/proc/{server.pid('engine')}/root/files"
 
 
 def loops(server):
@@ -46,7 +55,7 @@ def kill_everything(server):
 def test_told(server, client):
     health = client.get("/health").json()
     kind = health["features"]["diskLimit"]
-    assert kind in ENFORCED and health["status"] == "healthy", health
+    assert kind == IMAGE_KIND and health["status"] == "healthy", health
     assert client.create("box", diskSizeGB=0.2)["diskEnforcedBy"] == ENFORCED[kind]
     assert client.sandbox("box")["diskEnforcedBy"] == ENFORCED[kind]
 
@@ -101,9 +110,11 @@ def test_full_stops_starts_and_goes(server, client):
 
 
 def test_df_inside(client):
-    """What is told is bounded by the disk all share, not by the host's."""
+    """The limit, where the quota can tell it; else what is told is bounded by the disk all share, not by the host's."""
     client.create("box", diskSizeGB=0.2)
     total = int(client.sh("box", "df --output=size -B1 / | tail -1"))
+    if IMAGE_KIND == "loop-xfs":
+        assert 199 * MB <= total <= 200 * MB
     assert total <= 20 << 30
 
 
@@ -145,9 +156,9 @@ def test_inodes_are_bounded_by_bytes(client):
 def test_space_comes_back(server, client):
     """Deleted sandboxes' quota groups and bytes do not pile up."""
     def used():
-        return int(client.sh("eye", "df --output=used -B1 / | tail -1"))
+        fs = os.statvfs(trees(server))
+        return (fs.f_blocks - fs.f_bfree) * fs.f_frsize
 
-    client.create("eye")
     before = used()
     for i in range(5):
         client.create("box", diskSizeGB=0.3)
@@ -223,7 +234,7 @@ def test_half_made_image_is_made_anew(fresh):
     Path(server.data, "lock").touch()  # the mark of a data directory
     (engine / "disk.img.new").write_bytes(b"half" * 1000)
     server.start()
-    assert server.client().get("/health").json()["features"]["diskLimit"] == "loop-btrfs"
+    assert server.client().get("/health").json()["features"]["diskLimit"] == IMAGE_KIND
     assert not (engine / "disk.img.new").exists()
 
 
@@ -251,7 +262,7 @@ def test_two_servers(fresh):
     b.sh("box", "dd if=/dev/zero of=/workspace/f bs=1M count=100")
 
 
-def test_without_btrfs_it_goes_on_and_says_so(fresh, tmp_path):
+def test_without_a_disk_it_goes_on_and_says_so(fresh, tmp_path):
     """A data directory in memory has no disk to limit."""
     data = tmp_path / "mnt" / "data"
     data.parent.mkdir()
@@ -274,28 +285,160 @@ def test_without_btrfs_it_goes_on_and_says_so(fresh, tmp_path):
         subprocess.run(["umount", "-l", data.parent], check=True)
 
 
-def test_btrfs_is_used_as_it_is(fresh, tmp_path):
-    """A data directory on btrfs needs no image."""
+# ---- on the data directory's own filesystem ----
+
+AS_IT_IS = {"btrfs": (["mkfs.btrfs", "-q"], "loop"), "xfs": (["mkfs.xfs", "-q"], "loop,prjquota")}
+
+
+@contextmanager
+def mounted(tmp_path, kind, size="1G"):
+    """A filesystem of that kind, which can limit trees by itself."""
+    mkfs, options = AS_IT_IS[kind]
     host, where = tmp_path / "host.img", tmp_path / "mnt"
     where.mkdir()
-    subprocess.run(["fallocate", "-l", "1G", host], check=True)
-    subprocess.run(["mkfs.btrfs", "-q", host], check=True, capture_output=True)
-    subprocess.run(["mount", "-o", "loop", host, where], check=True)
-    (where / "data").mkdir()
-    server = fresh(data=where / "data")
+    subprocess.run(["fallocate", "-l", size, host], check=True)
+    subprocess.run([*mkfs, host], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", options, host, where], check=True)
     try:
-        server.start()
-        client = server.client()
-        assert client.get("/health").json()["features"]["diskLimit"] == "btrfs"
-        assert client.create("box", diskSizeGB=0.2)["diskEnforcedBy"] == "btrfs-quota"
-        assert fill(client, "box") <= 200 * MB and not image(server).exists()
-        client.post("/sandbox/box/stop", {"graceMs": 500})
-        assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
-        assert client.delete("/sandbox/box").status == 200 and server.traces() == {}
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", where], check=True)
+
+
+@contextmanager
+def serving(fresh, where):
+    where.mkdir(exist_ok=True)
+    server = fresh(data=where)
+    try:
+        yield server.start()
     finally:
         server.stop()
         server.down()
-        subprocess.run(["umount", "-l", where], check=True)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("btrfs", marks=of_btrfs), pytest.param("xfs", marks=of_xfs)])
+def test_used_as_it_is(fresh, tmp_path, kind):
+    """A data directory on such a filesystem needs no image."""
+    with mounted(tmp_path, kind) as where, serving(fresh, where / "data") as server:
+        client = server.client()
+        assert client.get("/health").json()["features"]["diskLimit"] == kind
+        assert client.create("box", diskSizeGB=0.2)["diskEnforcedBy"] == ENFORCED[kind]
+        assert 190 * MB <= fill(client, "box") <= 200 * MB and not image(server).exists()
+        client.post("/sandbox/box/stop", {"graceMs": 500})
+        assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+        assert client.delete("/sandbox/box").status == 200 and server.traces() == {}
+
+
+def projects(where):
+    """Of an XFS, as its own tool tells them: number to bytes used and bytes at most."""
+    report = subprocess.run(["xfs_quota", "-x", "-c", "report -pnN", where], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"^#(\d+)\s+(\d+)\s+\d+\s+(\d+)", report, re.M)
+    return {int(n): (int(used) << 10, int(most) << 10) for n, used, most in found if int(n)}
+
+
+@of_xfs
+def test_projects_are_nobody_elses(fresh, tmp_path):
+    """Two servers on one filesystem, somebody else's project, and what is left of a tree that is gone."""
+    with mounted(tmp_path, "xfs") as where:
+        theirs = where / "theirs"
+        theirs.mkdir()
+        subprocess.run(["xfs_quota", "-x", "-c", f"project -s -p {theirs} 7", "-c", "limit -p bhard=50m 7", where],
+                       check=True, capture_output=True)
+        # All that is made in there is of that project, but for the trees.
+        with serving(fresh, where / "one") as one, serving(fresh, theirs / "two") as two:
+            a, b = one.client(), two.client()
+            a.create("box", diskSizeGB=0.2)
+            b.create("box", diskSizeGB=0.1)
+            assert fill(a, "box") <= 200 * MB and 90 * MB <= fill(b, "box") <= 100 * MB
+            found = projects(where)
+            assert found.pop(7)[1] == 50 << 20
+            assert sorted(most // MB for _, most in found.values()) == [99, 199] and all(n >= 1 << 30 for n in found)
+            a.fork("box", "copy", diskSizeGB=0.3)
+            used = a.get("/sandbox/copy/stats").json()["disk"]["bytes"]
+            assert 190 * MB <= used <= 210 * MB and len(projects(where)) == 4
+            for client, name in ((a, "copy"), (a, "box"), (b, "box")):
+                assert client.delete(f"/sandbox/{name}").status == 200
+            until(lambda: not [n for n, (used, most) in projects(where).items() if n != 7 and (used or most)],
+                  "neither bytes nor limits are left", 30)
+
+
+@of_xfs
+def test_quotas_that_are_gone(fresh, tmp_path):
+    """Trees that had limits are not left out of sight, nor used without."""
+    with mounted(tmp_path, "xfs") as where:
+        with serving(fresh, where / "data") as server:
+            server.client().create("box", persistent=True, diskSizeGB=0.2)
+            server.client().sh("box", "echo precious > f && sync f")
+            kill_everything(server)
+            server.process = None
+            subprocess.run(["umount", where], check=True)
+            subprocess.run(["mount", "-o", "loop", tmp_path / "host.img", where], check=True)
+            server.start()
+            answer = server.client().get("/health")
+            assert answer.status == 503 and "prjquota" in answer.body.decode(), answer
+            assert not image(server).exists()
+            server.stop()
+            subprocess.run(["umount", where], check=True)
+            subprocess.run(["mount", "-o", "loop,prjquota", tmp_path / "host.img", where], check=True)
+            client = server.start().client()
+            until(lambda: client.sandbox("box")["status"] == "STOPPED", "it is down")
+            client.post("/sandbox/box/start")
+            assert client.sh("box", "cat f") == "precious\n" and fill(client, "box") <= 200 * MB
+
+
+LEAVE = """
+import fcntl, os, struct
+GET, SET, SET_FLAGS = 0x801c581f, 0x401c5820, 0x40086602
+INHERIT = 0x200
+
+
+def attributes(fd):
+    return struct.unpack("5I8x", fcntl.ioctl(fd, GET, bytes(28)))
+
+
+def attempt(fd, call, data):
+    try:
+        fcntl.ioctl(fd, call, data)
+    except OSError:
+        pass
+
+
+for path in ("/workspace", "/workspace/f", "/etc", "/"):
+    fd = os.open(path, os.O_RDONLY)
+    flags, size, extents, project, cow = attributes(fd)
+    for flags_, project_ in ((flags, 0), (flags, 7), (flags, project ^ 1), (flags & ~INHERIT, project)):
+        attempt(fd, SET, struct.pack("5I8x", flags_, size, extents, project_, cow))
+    attempt(fd, SET_FLAGS, struct.pack("L", 0))
+    now = attributes(fd)
+    assert (now[0] & INHERIT, now[3]) == (flags & INHERIT, project), (path, now)
+    print(project)
+"""
+
+
+@pytest.mark.skipif(IMAGE_KIND != "loop-xfs", reason="trees are no projects here")
+@pytest.mark.parametrize("user", ["root", "user"])
+def test_a_tenant_stays_in_its_project(client, user):
+    client.create("box", diskSizeGB=0.2)
+    client.create("other", diskSizeGB=0.2)
+    seen = []
+    for name in ("box", "other"):
+        client.sh(name, "touch /workspace/f && touch /etc/f", user="root")
+        tried = client.exec(name, ["python3", "-c", LEAVE], user=user)
+        assert tried["exitCode"] == 0, tried["stderr"]
+        seen.append(set(map(int, tried["stdout"].split())))
+        # Whatever is moved about inside, and whatever it comes from, is the sandbox's.
+        client.sh(name, "mv /etc/f /workspace/g && ln /workspace/g /etc/h && cp -a /etc /workspace/etc"
+                  " && mv /workspace/etc /opt/ && rm -r /opt/etc", user="root")
+        assert 185 * MB <= fill(client, name) <= 200 * MB
+    assert all(len(s) == 1 and min(s) >= 1 << 30 for s in seen) and seen[0] != seen[1], seen
+
+
+@pytest.mark.skipif(IMAGE_KIND != "loop-xfs", reason="inodes are counted as bytes here")
+def test_empty_files_are_bounded(client):
+    client.create("box", diskSizeGB=0.1)
+    client.exec("box", ["python3", "-c", "for i in range(40000): open(f'/workspace/{i}', 'w')"])
+    assert 24000 <= int(client.sh("box", "ls /workspace | wc -l")) <= 100 * MB // 4096
+    client.sh("box", "rm -r /workspace/1* && touch /workspace/x")
 
 
 @pytest.mark.limit(180)
@@ -309,7 +452,7 @@ def test_grows(fresh):
     client.create("box", diskSizeGB=20)
     client.sh("box", f"fallocate -l {first - (1 << 30)} /workspace/a")
     until(lambda: image(server).stat().st_size > first, "the image grows", 10)
-    until(lambda: int(client.sh("box", "df --output=size -B1 / | tail -1")) > first, "and what is in it", 10)
+    until(lambda: os.statvfs(trees(server)).f_blocks * 4096 > first, "and what is in it", 10)
     client.sh("box", f"fallocate -l {2 << 30} /workspace/b")
     st = image(server).stat()
     assert st.st_blocks * 512 >= st.st_size

@@ -99,8 +99,10 @@ def settled(server):
     known |= {v["id"] for v in client.get("/volumes").json()["volumes"] if not v["inUse"]}
     client.close()
     names = {n for n in os.listdir(files(server)) if not waits(server, n)}
+    trash = [os.path.join(server.data, "engine", "trash"), *([files(server, "trash")] if "trash" in names else [])]
+    names.discard("trash")  # of a disk that does not empty trees by itself
     return names == known and len(rows) == len(server.inits()) and not any(rubbish(server, n) for n in names) and \
-        not os.listdir(os.path.join(server.data, "engine", "trash"))
+        not any(os.listdir(t) for t in trash)
 
 
 def check(client, name):

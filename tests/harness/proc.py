@@ -3,10 +3,22 @@
 import errno
 import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 KERNEL = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
-HAS_QUOTAS = KERNEL >= (6, 7)  # btrfs' simple ones
+
+
+def _has_xfs_quotas():
+    """Whether an XFS can be made and mounted with prjquota. The file is there where the module has quotas."""
+    subprocess.run("modprobe -q xfs", shell=True, capture_output=True, check=False)
+    return os.path.exists("/proc/fs/xfs/xqmstat") and bool(shutil.which("mkfs.xfs", path="/usr/sbin:/sbin:/usr/bin"))
+
+
+HAS_BTRFS_QUOTAS = KERNEL >= (6, 7)  # simple ones
+HAS_XFS_QUOTAS = _has_xfs_quotas()
+HAS_QUOTAS = HAS_BTRFS_QUOTAS or HAS_XFS_QUOTAS
 # Who is just ending has no namespaces any more: its mountinfo is EINVAL.
 GONE = (errno.ENOENT, errno.ESRCH, errno.EACCES, errno.EPERM, errno.EINVAL)
 

@@ -62,13 +62,17 @@ static void shape_start(struct cay_json_writer *w, const struct cay_spec *spec)
 
 static const char *disk_enforced_by(const char *kind)
 {
-    if (strcmp(kind, "btrfs") == 0)
-        return "btrfs-quota";
-    if (strcmp(kind, "xfs") == 0)
-        return "xfs-quota";
-    if (strcmp(kind, "unknown") == 0)
-        return kind;
-    return strcmp(kind, "loop-btrfs") == 0 ? "btrfs-quota-loop" : "none";
+    static const struct {
+        const char *kind, *told;
+    } all[] = {{"xfs", "xfs-quota"},
+               {"btrfs", "btrfs-quota"},
+               {"loop-btrfs", "btrfs-quota-loop"},
+               {"loop-xfs", "xfs-quota-loop"},
+               {"unknown", "unknown"}};
+    for (size_t i = 0; i < CAY_COUNT(all); i++)
+        if (strcmp(kind, all[i].kind) == 0)
+            return all[i].told;
+    return "none";
 }
 
 static void shape_idle(struct cay_json_writer *w, unsigned when)

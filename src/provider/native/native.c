@@ -133,7 +133,7 @@ static int open_native(const struct cay_config *cfg, struct cay_queue *events,
 
 static const char *disk_kind(const char *told)
 {
-    static const char *const kinds[] = {"btrfs", "loop-btrfs"};
+    static const char *const kinds[] = {"xfs", "btrfs", "loop-btrfs", "loop-xfs"};
     for (size_t i = 0; i < CAY_COUNT(kinds); i++)
         if (strcmp(kinds[i], told) == 0)
             return kinds[i];
