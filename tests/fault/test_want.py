@@ -124,8 +124,6 @@ def test_trash_is_emptied_later(plain_shared):
     until(lambda: not os.listdir(trash), "the trash is emptied")
 
 
-
-
 def batch(client):
     return client.post("/batch", {"sandboxes": ["box"], "commands": [{"command": "echo hi"}]})
 
