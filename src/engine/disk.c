@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/loop.h>
 #include <linux/magic.h>
 #include <signal.h>
@@ -105,6 +106,16 @@ int cay_disk_run(int engine_fd, const char *const argv[], const char *package,
                        : cay_fail(err, CAY_ERR_PROVIDER, "%s failed: status %d", argv[0], status);
 }
 
+/* btrfs would write elsewhere than where it has reserved; other filesystems need no such thing. */
+static void write_in_place(int fd)
+{
+    int flags = 0;
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+        return;
+    flags |= FS_NOCOW_FL;
+    (void)ioctl(fd, FS_IOC_SETFLAGS, &flags); /* see above */
+}
+
 /* Under another name until it is whole. */
 static int make_image(const struct cay_disk_ops *ops, int engine_fd, struct cay_error *err)
 {
@@ -119,6 +130,7 @@ static int make_image(const struct cay_disk_ops *ops, int engine_fd, struct cay_
     if (fd < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make " IMAGE_NEW);
     int r = 0;
+    write_in_place(fd);
     if (fallocate(fd, 0, 0, (off_t)size) < 0)
         r = cay_fail_errno(err, CAY_ERR_UNSUPPORTED, "cannot reserve %llu MiB for the disk image",
                            (unsigned long long)(size / MIB));
