@@ -335,10 +335,9 @@ def test_a_disk_that_is_full_indeed(cramped):
     with serve(dockerd.host) as server:
         client = server.client()
         client.create("before", **SMALL)
-        with open(place / "fill", "wb") as fill, pytest.raises(OSError):
+        with open(place / "fill", "wb", buffering=0) as fill, pytest.raises(OSError):
             while True:
                 fill.write(bytes(1 << 16))
-                fill.flush()
         for _ in range(3):
             answer = client.post("/sandbox", {"name": "full", **SMALL})
             assert answer.error["code"] == "DISK_FULL", answer
