@@ -28,7 +28,11 @@ def failing(pids, calls, fault, log="/dev/null"):
         yield
     finally:
         tracer.send_signal(signal.SIGTERM)
-        tracer.wait(stretch(10))
+        try:
+            tracer.wait(stretch(10))
+        except subprocess.TimeoutExpired:
+            tracer.kill()  # whom it holds died meanwhile, and it waits to let go of them
+            tracer.wait()
         tracer.stderr.close()
 
 
