@@ -15,7 +15,7 @@ def plain_server(tmp_path, size="512m"):
     if proc.KERNEL >= (6, 3):
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", where], check=True)
     else:
-        subprocess.run(["mkfs.ext4", "-q", where.with_suffix(".img"), size], check=True)
+        subprocess.run(["mkfs.ext4", "-q", "-N", "200000", where.with_suffix(".img"), size], check=True)
         subprocess.run(["mount", "-o", "loop", where.with_suffix(".img"), where], check=True)
     (where / "data").mkdir()
     server = Server(data=where / "data")
