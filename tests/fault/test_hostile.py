@@ -42,8 +42,9 @@ def is_quiet():
 def bomb_round(client):
     """One bomb: by how much it slows others' commands down, against just before it; and how long it takes to be gone."""
     client.create("bomb")
-    # On processors that others use as well, a bomb takes from all of them what a scheduler deals out at a time.
-    dealt = 0 if is_quiet() else stretch(0.025)
+    # Of so few commands one in twenty meets a stretch of the processor that was dealt to the bomb, and several where others
+    # use it as well. What many say, `make bench ROWS=neighbours` tells.
+    dealt = stretch(0.005 if is_quiet() else 0.025)
     calm = exec_times(client, "neighbour", 40)
     bomb = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
     client.detach("bomb", ["python3", "-c", bomb])
@@ -62,7 +63,7 @@ def bomb_round(client):
 
 
 def test_fork_bomb(server, client):
-    """F-25: others' p95 is less than twice what it was, and it is gone within 2 s. Each round is held against its own quiet
+    """F-25: others' p95 is less than twice what it was and what is dealt, and it is gone within 2 s. Each round is held against its own quiet
     time; of so many as a busy machine may need the median counts."""
     client.create("neighbour")
     rounds = []
