@@ -207,8 +207,11 @@ static int mend_row(struct cay_core *core, struct cay_sandbox *sb,
                     const struct cay_provider_entry *entry, struct cay_arena *a,
                     struct cay_error *err)
 {
-    if (is_being_deleted(sb))
+    if (is_being_deleted(sb)) {
+        if (!sb->death.removal)
+            sb->death.removal = sb->death.reason;
         return cay_core_delete_held(core, sb, sb->death.removal, sb->death.message, a, err);
+    }
     if (was_never_finished(sb) && !sb->answered && went_with_host(core, sb))
         return cay_core_delete_held(core, sb, "host_restart", CAY_HOST_RESTARTED, a, err);
     if (was_never_finished(sb))

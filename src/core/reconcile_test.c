@@ -251,11 +251,14 @@ TEST(reconcile_finishes_a_broken_delete)
         sb.has_death = true;
         sb.death.reason = "deleted";
         sb.death.removal = removals[i];
+        sb.death.message = "deleted by account local";
         CHECK_EQ("the intent", cay_store_update(f.store, &sb, CAY_NOW, &err), 0);
         CHECK_EQ("pass", reconcile(&f, true), 0);
         CHECK_EQ("no row lives", fixture_rows(&f), 0);
         CHECK_EQ("no sandbox", cay_provider_fake_count(f.provider), 0);
         CHECK_STR("its reason", row(&f, sb.id).death.reason, "deleted");
+        CHECK_STR("by what", row(&f, sb.id).death.removal, "deleted");
+        CHECK_STR("in its words", row(&f, sb.id).death.message, "deleted by account local");
         fixture_close(&f);
     }
 }
