@@ -147,8 +147,8 @@ static void add_disk(const struct cay_disk *disk, struct cay_engine_hello *hello
              disk->none.code == CAY_ERR_CONFLICT
                  ? "delete them"
                  : "install btrfs-progs and xfsprogs, allow loop devices, use a kernel with btrfs "
-                   "(6.7 or "
-                   "newer) or XFS and its quotas, and have 2 GiB free at the data directory");
+                   "(6.7 or newer) or XFS and its quotas, and have 2 GiB free at the data "
+                   "directory");
     add_problem(hello, &problem, out, size, len);
 }
 

@@ -60,9 +60,9 @@ static const struct cay_field ready_fields[] = {
 };
 
 #define ABOUT_CORES                                                                                \
-    "A cap, so more than the host has is allowed. Those of a create, not of a fork, bring 2048 "   \
-    "MiB "                                                                                         \
-    "of memory each where neither memory nor resources.vcpus is named, or what the host can give."
+    "A cap, so more than the host has is allowed. Those of a create, not of a fork, bring "        \
+    "2048 MiB of memory each where neither memory nor resources.vcpus is named, or what the host " \
+    "can give."
 
 #define SPEC_FIELDS                                                                                \
     CAY_FIELD_STR(BODY, name, "name", .max_len = 1024),                                            \
