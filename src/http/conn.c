@@ -73,6 +73,7 @@ void cay_conn_close(struct cay_http_server *s, struct cay_conn *c)
         s->oldest = c->prev;
     s->conn_count--;
     cay_metric_add(&cay_http_open, -1);
+    cay_metric_add(&cay_http_unmet, c->greeting); /* by a refusal, a deadline, or gone meanwhile */
     c->dead_next = s->dead;
     s->dead = c;
 }

@@ -104,7 +104,7 @@ struct cay_conn {
     enum cay_phase phase;
     struct cay_wire wire;
     bool unread;     /* the socket may have bytes or an end that no event will tell again */
-    bool heard;      /* GREET: the first byte came, and is TLS */
+    bool greeting;   /* GREET: the first byte came, and is TLS; the handshake is not over */
     bool closed;     /* only memory is left, until the end of the loop's round */
     bool queued;     /* on the ready list */
     bool keep_alive; /* of the request under way, as are the next four */

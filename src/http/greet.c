@@ -36,7 +36,7 @@ static bool hear(struct cay_http_server *s, struct cay_conn *c)
         refuse_plain(s, c);
         return false;
     }
-    c->heard = true;
+    c->greeting = true;
     if (cay_tls_accept(s->tls, &c->wire) == 0)
         return true;
     cay_conn_close(s, c);
@@ -45,7 +45,7 @@ static bool hear(struct cay_http_server *s, struct cay_conn *c)
 
 void cay_greet(struct cay_http_server *s, struct cay_conn *c)
 {
-    if (!c->unread || (!c->heard && !hear(s, c)))
+    if (!c->unread || (!c->greeting && !hear(s, c)))
         return; /* the next event tells */
     c->unread = false;
     cay_conn_dispatch(s, c);
@@ -53,11 +53,9 @@ void cay_greet(struct cay_http_server *s, struct cay_conn *c)
 
 enum cay_phase cay_greet_work(struct cay_http_server *s, struct cay_conn *c)
 {
-    if (cay_wire_greet(&c->wire) < 0) {
-        bool goes_on = errno == EAGAIN;
-        cay_metric_add(&cay_http_unmet, !goes_on);
-        return goes_on ? CAY_PHASE_GREET : CAY_PHASE_CLOSE;
-    }
+    if (cay_wire_greet(&c->wire) < 0)
+        return errno == EAGAIN ? CAY_PHASE_GREET : CAY_PHASE_CLOSE;
+    c->greeting = false;
     c->deadline_ms = cay_clock_mono_ms() + s->times.idle_ms;
     return CAY_PHASE_HEAD; /* the loop reads on: a request may have come with the last step */
 }

@@ -257,6 +257,11 @@ TEST(tls_port_tells_those_who_speak_plainly)
     close_toy(&t, &id);
 }
 
+static int64_t unmet(void)
+{
+    return atomic_load(&cay_http_unmet.value);
+}
+
 /* Silence, a beginning and then silence, and a step now and then: all end at the one deadline. */
 TEST(tls_handshake_has_a_deadline)
 {
@@ -264,6 +269,7 @@ TEST(tls_handshake_has_a_deadline)
     static struct toy_client c[3];
     struct identity id;
     struct toy t;
+    int64_t before = unmet();
     make_identity(&id, "one", "DNS:localhost");
     toy_init_tls(&t, 1, id.fd, 0);
     t.server->times.head_ms = (int64_t)test_ms(200);
@@ -282,6 +288,7 @@ TEST(tls_handshake_has_a_deadline)
     for (size_t i = 0; i < COUNT(c); i++)
         toy_close(&c[i]);
     close_toy(&t, &id);
+    CHECK_EQ("and are counted, who began", unmet() - before, 2);
 }
 
 TEST(tls_certificate_is_renewed_for_those_who_come)
@@ -375,6 +382,30 @@ static void part(struct raw *r)
     SSL_free(r->ssl);
     SSL_CTX_free(r->ctx);
     toy_close(&r->at);
+}
+
+/* As a client that does not know the authority: an alert, and a socket that is reset behind it. The
+ * loop may hear of the end before a worker has read what was said. */
+TEST(tls_who_leaves_in_the_middle_is_counted)
+{
+    static struct raw r;
+    struct linger at_once = {.l_onoff = 1};
+    struct identity id;
+    struct toy t;
+    const int64_t before = unmet();
+    open_toy(&t, &id, 1, "DNS:localhost");
+    for (int i = 0; i < 20; i++) {
+        r.ctx = SSL_CTX_new(TLS_client_method());
+        SSL_CTX_set_verify(r.ctx, SSL_VERIFY_PEER, NULL);
+        r.ssl = SSL_new(r.ctx);
+        toy_connect(&t, &r.at);
+        (void)SSL_set_fd(r.ssl, r.at.fd);
+        CHECK("refuses", SSL_connect(r.ssl) != 1);
+        (void)setsockopt(r.at.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+        part(&r);
+    }
+    close_toy(&t, &id);
+    CHECK_EQ("each", unmet() - before, 20);
 }
 
 static const struct {
