@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What people and CI type. The build itself is meson's; what a target does beyond one line is in tools/.
 #
-#   make            packages that are missing, then build/cay and build/cay-init
+#   make            packages that are missing, then build/cay and the programs that it starts
 #   make run        the server in the foreground      DATA=./data LISTEN=127.0.0.1:3000
 #   make test       every test; the last line is `N passed, N failed`      SUITES="unit e2e"
 #   make power      200 power cuts at random moments      CUTS=200 SEED=17
@@ -111,7 +111,7 @@ abuse: export CAY_IMAGES := $(TEST_IMAGES)
 abuse: packages images
 	@tools/packages test
 	@tools/setup build-asan -Db_sanitize=address,undefined -Db_lundef=false
-	@ninja -C build-asan --quiet cay cay-init cay-file
+	@ninja -C build-asan --quiet cay cay-init cay-file cay-berth
 	@ABUSE_COUNT=$(REQUESTS) ABUSE_SEED=$(SEED) PYTEST=-s setarch -R tools/test build-asan abuse
 
 check:
@@ -126,6 +126,7 @@ install: build
 	install -D -m 0755 build/cay $(DESTDIR)$(PREFIX)/bin/cay
 	install -D -m 0755 build/cay-init $(DESTDIR)$(PREFIX)/libexec/cay/cay-init
 	install -D -m 0755 build/cay-file $(DESTDIR)$(PREFIX)/libexec/cay/cay-file
+	install -D -m 0755 build/cay-berth $(DESTDIR)$(PREFIX)/libexec/cay/cay-berth
 	install -D -m 0755 tools/image-build $(share)/tools/image-build
 	install -d $(share)/recipes
 	install -m 0644 recipes/* $(share)/recipes/

@@ -116,12 +116,11 @@ static enum cay_err want(int number)
 static int fill_errno(struct cay_error *err, enum cay_err code, int number, const char *fmt,
                       va_list args)
 {
-    char text[128];
     bool blames = code == CAY_ERR_PROVIDER || code == CAY_ERR_STORE || code == CAY_ERR_INTERNAL;
     if (blames && want(number) != CAY_OK)
         code = want(number);
     fill(err, code, NULL, fmt, args);
-    put(err->cause, sizeof err->cause, strerror_r(number, text, sizeof text));
+    put(err->cause, sizeof err->cause, strerror(number));
     errno = number;
     return code;
 }

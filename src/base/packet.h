@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define CAY_PACKET_FDS 5
+#define CAY_PACKET_FDS 9
 
 /* head and tail go out as one message. -1 with errno. */
 int cay_packet_send(int sock, const void *head, size_t head_len, const void *tail, size_t tail_len,

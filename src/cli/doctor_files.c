@@ -277,6 +277,8 @@ const struct cay_probe cay_doctor_files[] = {
      "install it beside cay, as `make install` does", 0, "cay-init"},
     {"cay-file", true, false, try_beside, "sandboxes cannot be made",
      "install it beside cay, as `make install` does", 0, "cay-file"},
+    {"cay-berth", true, false, try_beside, "sandboxes cannot be made",
+     "install it beside cay, as `make install` does", 0, "cay-berth"},
     {"libcurl", false, false, try_library,
      "no registry can be asked: a server ends, and is started again, whenever one is",
      "apt install libcurl4-openssl-dev, which brings " CAY_LIBCURL, 0, CAY_LIBCURL},

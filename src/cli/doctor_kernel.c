@@ -343,11 +343,12 @@ static void try_overlay(const struct cay_probe *p, const struct cay_place *place
 static void try_network(const struct cay_probe *p, const struct cay_place *place,
                         struct cay_found *out)
 {
+    CAY_AUTO_FD int sock = -1;
     struct cay_error err;
     (void)p, (void)place;
     if (unshare(CLONE_NEWNET) < 0)
         cay_doctor_failed(out, "unshare");
-    else if (cay_network_open(&err) < 0 || cay_network_catch(true, &err) < 0)
+    else if (cay_network_open(&sock, &err) < 0 || cay_network_catch(sock, true, &err) < 0)
         cay_doctor_say(out, CAY_LACKING, "%s: %s", err.msg, err.cause);
     else
         cay_doctor_say(out, CAY_FINE, "%s", "");

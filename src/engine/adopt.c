@@ -55,7 +55,7 @@ static void adopt(struct cay_dispatcher *d, const char *id)
     }
     if (r < 0) {
         cay_log_info("%s was never finished: removed", id);
-        cay_cgroup_kill(&d->engine.cgroups, id);
+        cay_cgroup_kill(&d->engine.kit.cgroups, id);
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
     }
@@ -91,6 +91,7 @@ void cay_adopt_all(struct cay_dispatcher *d)
 {
     cay_trees_clear(&d->engine, CAY_TREE_NEW);
     cay_trees_clear(&d->engine, CAY_LEFTOVER);
+    cay_leftover_clear_cgroups(&d->engine.kit.cgroups);
     adopt_in(d, d->engine.records_fd);
     adopt_in(d, d->engine.files_fd); /* what is there without a record */
     if (d->box_count)

@@ -29,7 +29,6 @@ int cay_berth_to_fds(const struct cay_berth *b, int fds[CAY_BERTH_FDS]);
 struct cay_berth cay_berth_from_fds(const int *fds, int count, uint32_t base, pid_t hull);
 /* Where the machine's id ranges are locked: /run/cay/ids. */
 int cay_berth_open_ids(int *fd_out, struct cay_error *err);
-/* The filler: answers each byte that comes on sock with a berth; ends with its peer. */
-struct cay_engine;
-void cay_berth_serve(const struct cay_engine *e, int sock);
+/* By the filler (filler.c), for each byte that it gets; or none, with the error. */
+int cay_berth_send(int sock, const struct cay_berth *b, const struct cay_error *err);
 int cay_berth_receive(int sock, struct cay_berth *out, struct cay_error *err);

@@ -101,7 +101,9 @@ static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
         (void)syscall(SYS_pidfd_send_signal, box->source.fd, SIGKILL, NULL, 0);
     else
         (void)kill(box->record.pid, SIGKILL);
-    cay_cgroup_let_die(&d->engine.cgroups, box->record.entry.id, box->record.paused);
+    if (box->record.paused)
+        cay_cgroup_let_die(&d->engine.kit.cgroups, box->record.entry.id);
+    box->killed = true;
     box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
 }
 
@@ -150,8 +152,10 @@ static void begin_destroy(struct cay_dispatcher *d, struct cay_box *box)
     }
     cay_engine_crash("delete-intent-written", box->record.entry.id);
     if (!box->record.running) {
-        if (is_unknown(box)) /* the job kills what there is, if it does not stand still */
-            cay_cgroup_let_die(&d->engine.cgroups, box->record.entry.id, true);
+        if (is_unknown(box)) { /* the job kills what there is, if it does not stand still */
+            cay_cgroup_let_die(&d->engine.kit.cgroups, box->record.entry.id);
+            cay_cgroup_hurry(&d->engine.kit.cgroups, box->record.entry.id);
+        }
         cay_jobs_add(d, box, CAY_JOB_REMOVE);
         return;
     }
@@ -483,7 +487,7 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
         cay_jobs_add(d, box, CAY_JOB_THAW); /* once: then its state is known again */
         return;
     }
-    cay_cgroup_kill(&d->engine.cgroups, box->record.entry.id);
+    cay_cgroup_kill(&d->engine.kit.cgroups, box->record.entry.id);
     cay_jobs_add(d, box, job == CAY_JOB_CREATE ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
 }
 
@@ -506,7 +510,7 @@ static const char *why(const struct cay_dispatcher *d, const struct cay_box *box
 static void note_use(const struct cay_dispatcher *d, struct cay_engine_entry *e)
 {
     struct cay_usage usage;
-    cay_cgroup_total(&d->engine.cgroups, e->id, &usage);
+    cay_cgroup_total(&d->engine.kit.cgroups, e->id, &usage);
     e->cpu_us = usage.cpu_us;
     e->memory_peak_bytes = usage.memory_peak_bytes;
     e->oom_kills = usage.oom_kills;
@@ -535,6 +539,7 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
     }
     cay_close_fd(&box->stop_fd);
     box->deadline_ms = 0;
+    box->killed = false;
     box->record.running = box->record.paused = false;
     box->record.entry.state = CAY_ENGINE_STOPPED;
     memset(box->io_bytes, 0, sizeof box->io_bytes);
@@ -560,6 +565,8 @@ void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
     struct cay_error err;
     for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
         for (struct cay_box *box = d->boxes[i]; box; box = box->next) {
+            if (box->killed)
+                cay_cgroup_hurry(&d->engine.kit.cgroups, box->record.entry.id);
             if (!box->deadline_ms || now_ms < box->deadline_ms || !box->record.running)
                 continue;
             if (box->record.intent == CAY_INTENT_STOP && box->stop_fd >= 0) {

@@ -162,12 +162,22 @@ static int set_pids(const struct cay_cgroups *c, const char *id, uint32_t pids,
     return 0;
 }
 
+static int make_in(const struct cay_hierarchy *tree, const char *id, struct cay_error *err)
+{
+    if (mkdirat(tree->parent_fd, id, 0755) < 0 && errno != EEXIST)
+        return cay_fail_count(err, "cannot make a cgroup in %s", tree->name);
+    if (tree->threaded && write_in(tree->parent_fd, id, "cgroup.type", "threaded") < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open the cgroup in %s to threads",
+                              tree->name);
+    return 0;
+}
+
 int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct cay_cgroup_limits *l,
                     struct cay_error *err)
 {
     for (int i = 0; i < c->tree_count; i++)
-        if (mkdirat(c->trees[i].parent_fd, id, 0755) < 0 && errno != EEXIST)
-            return cay_fail_count(err, "cannot make a cgroup in %s", c->trees[i].name);
+        if (make_in(&c->trees[i], id, err) < 0)
+            return err->code;
     int r = set_memory(c, id, l->memory_bytes, err);
     if (r == 0)
         r = set_cpu(c, id, l->cpu_milli, err);
@@ -178,28 +188,41 @@ int cay_cgroup_make(const struct cay_cgroups *c, const char *id, const struct ca
 
 int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id)
 {
+    struct cay_error ignored; /* there already, or the open below tells */
     bool v2 = false;
-    int parent = tree_fd(c, CAY_CG_UNIFIED, &v2);
-    if (parent >= 0)
-        (void)mkdirat(parent, id, 0755); /* there already, or the open below tells */
+    int at = c->of[CAY_CG_UNIFIED];
+    if (at >= 0)
+        (void)make_in(&c->trees[at], id, &ignored);
     return open_box(c, CAY_CG_UNIFIED, id, &v2);
 }
 
-int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, bool v2_too,
+static const char *door(const struct cay_hierarchy *tree)
+{
+    if (!tree->v2)
+        return "tasks";
+    return tree->threaded ? "cgroup.threads" : "cgroup.procs";
+}
+
+int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
                      struct cay_error *err)
 {
-    char who[16];
-    snprintf(who, sizeof who, "%d", pid);
     for (int i = 0; i < c->tree_count; i++) {
-        char name[64];
-        if (c->trees[i].v2 && !v2_too)
-            continue;
-        snprintf(name, sizeof name, "%s/cgroup.procs", id);
-        if (cay_small_write(c->trees[i].parent_fd, name, who) < 0)
+        const struct cay_hierarchy *tree = &c->trees[i];
+        if ((!tree->v2 || v2_too) && write_in(tree->parent_fd, id, door(tree), "0") < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the cgroup in %s",
-                                  c->trees[i].name);
+                                  tree->name);
     }
     return 0;
+}
+
+int cay_cgroup_open_procs(const struct cay_cgroups *c, const char *id)
+{
+    char path[CAY_CGROUP_NAME + 64];
+    int at = 0;
+    while (at < c->tree_count && c->trees[at].threaded) /* tells of threads only */
+        at++;
+    snprintf(path, sizeof path, "%s/cgroup.procs", id);
+    return at < c->tree_count ? openat(c->trees[at].parent_fd, path, O_RDONLY | O_CLOEXEC) : -1;
 }
 
 /* The cache of files is given back when a limit falls, the rest is not. */
@@ -368,26 +391,29 @@ bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id)
            (v2 ? *text == '1' : strncmp(text, "FR", 2) == 0);
 }
 
-void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id, bool frozen)
+/* Not checked, nor is the next: the deadline of the kill tells when it did not help. */
+void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id)
 {
-    struct cay_error err;
     bool v2 = false;
-    CAY_AUTO_FD int fd = frozen ? open_box(c, CAY_CG_FREEZER, id, &v2) : -1;
-    /* Neither is checked: the deadline of the kill tells when it did not help. */
+    CAY_AUTO_FD int fd = open_box(c, CAY_CG_FREEZER, id, &v2);
     if (fd >= 0 && !v2)
         (void)set_frozen(fd, v2, false);
-    /* A fork bomb at its memory limit owes the scheduler seconds of the kernel's time, and until
-     * they are paid not even SIGKILL comes through. A new limit forgives them; none at all would
-     * make the kernel patch itself whenever it is the last one. */
-    (void)set_cpu(c, id, DYING_CPU_MILLI, &err);
+}
+
+/* A fork bomb at its memory limit owes the scheduler seconds of the kernel's time, and until they
+ * are paid not even SIGKILL comes through. A new limit forgives them; none at all would make the
+ * kernel patch itself whenever it is the last one. */
+void cay_cgroup_hurry(const struct cay_cgroups *c, const char *id)
+{
+    struct cay_error ignored;
+    (void)set_cpu(c, id, DYING_CPU_MILLI, &ignored);
 }
 
 /* Where one write cannot do it. Whoever is born meanwhile is met the next time. */
 static void kill_each(const struct cay_cgroups *c, const char *id)
 {
-    char path[64], line[32];
-    snprintf(path, sizeof path, "%.32s/cgroup.procs", id);
-    int fd = c->tree_count ? openat(c->trees[0].parent_fd, path, O_RDONLY | O_CLOEXEC) : -1;
+    char line[32];
+    int fd = cay_cgroup_open_procs(c, id);
     FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
     while (in && fgets(line, sizeof line, in)) {
         pid_t pid = (pid_t)strtol(line, NULL, 10);
@@ -402,10 +428,9 @@ void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)
 {
     bool v2 = false;
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_UNIFIED, id, &v2);
-    if (fd < 0)
+    /* pid 1's own death does the same, later */
+    if (fd < 0 || cay_small_write(fd, "cgroup.kill", "1") < 0) /* none, or of threads */
         kill_each(c, id);
-    else
-        (void)cay_small_write(fd, "cgroup.kill", "1"); /* pid 1's own death does the same, later */
 }
 
 int cay_cgroup_remove(const struct cay_cgroups *c, const char *id, struct cay_error *err)

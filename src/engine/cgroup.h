@@ -25,6 +25,7 @@ enum cay_controller {
 struct cay_hierarchy {
     int parent_fd; /* cay-<instance> */
     bool v2;
+    bool threaded; /* v2 beside v1: entered thread by thread, see cay_cgroup_enter */
     char name[16]; /* for messages */
 };
 
@@ -61,9 +62,13 @@ int cay_cgroup_limit(const struct cay_cgroups *c, const char *id, const struct c
                      struct cay_error *err);
 /* The v2 directory for CLONE_INTO_CGROUP, made if need be, or -1. The caller closes it. */
 int cay_cgroup_clone_fd(const struct cay_cgroups *c, const char *id);
-/* Moves a process into all trees, or into the v1 ones when the clone did the other. */
-int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, pid_t pid, bool v2_too,
+/* Enters all trees, or the v1 ones when the clone did the other. Of a process with one thread, by
+ * itself: who moves another process, or all of its threads, holds up every fork and every change of
+ * a cgroup on this host for as long as the kernel takes to see that nobody forks, 8 ms and more. */
+int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
                      struct cay_error *err);
+/* The list of who is in it, a pid on each line; -1 with errno. The caller closes it. */
+int cay_cgroup_open_procs(const struct cay_cgroups *c, const char *id);
 /* All of it but the disk, and what is read and written (engine/io.h). What nobody counts is 0. */
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
 /* What of it is to be told of one that has ended: processor time, most memory, kills. */
@@ -77,9 +82,12 @@ void cay_cgroup_open_counts(const struct cay_cgroups *c, const char *id, int *oo
 int cay_cgroup_freeze(const struct cay_cgroups *c, const char *id, bool frozen,
                       struct cay_error *err);
 bool cay_cgroup_is_frozen(const struct cay_cgroups *c, const char *id); /* or is about to be */
-/* Whoever was told to die may: a frozen one goes on where the kernel cannot kill what stands still
- * (v1), and nobody waits for processor time. */
-void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id, bool frozen);
+/* Whoever was told to die may: a frozen one goes on, where the kernel cannot kill what stands still
+ * (v1). */
+void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id);
+/* And if that takes long: nobody in it waits for processor time. To say so the kernel looks at
+ * every cgroup there is. */
+void cay_cgroup_hurry(const struct cay_cgroups *c, const char *id);
 /* SIGKILL to whatever is still in it (v2), best effort. */
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id);
 /* Gone is fine. CAY_ERR_CONFLICT while a process is still in it. */

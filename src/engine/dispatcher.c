@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/packet.h"
+#include "engine/leftover.h"
 #include "engine/opener.h"
 #include <errno.h>
 #include <signal.h>
@@ -186,9 +187,9 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
                                      .pool_size = CAY_BERTHS_READY};
     struct cay_engine_problem problem;
     size_t len = sizeof hello;
-    int unified = d->engine.cgroups.of[CAY_CG_MEMORY];
+    int unified = d->engine.kit.cgroups.of[CAY_CG_MEMORY];
 
-    hello.cgroup_version = unified >= 0 && d->engine.cgroups.trees[unified].v2 ? 2 : 1;
+    hello.cgroup_version = unified >= 0 && d->engine.kit.cgroups.trees[unified].v2 ? 2 : 1;
     if (d->broken.code) {
         problem = (struct cay_engine_problem){.what = "sandbox", .fatal = 1};
         snprintf(problem.why, sizeof problem.why, "%s%s%.80s", d->broken.msg,
@@ -199,7 +200,7 @@ static size_t describe(struct cay_dispatcher *d, char *out, size_t size)
         add_problem(&hello, &problem, out, size, &len);
     }
     for (size_t i = 0; i < CAY_COUNT(limits); i++) {
-        if (d->broken.code || !cay_cgroups_lacks(&d->engine.cgroups, limits[i].controller))
+        if (d->broken.code || !cay_cgroups_lacks(&d->engine.kit.cgroups, limits[i].controller))
             continue;
         problem = (struct cay_engine_problem){0};
         snprintf(problem.what, sizeof problem.what, "%s", limits[i].what);
@@ -390,10 +391,11 @@ static void accept_client(struct cay_dispatcher *d)
 
 /* ---- signals and time ---- */
 
-static void reap(struct cay_dispatcher *d)
+/* One child, or all that have ended (-1): for that the kernel looks at every one there is. */
+static void reap(struct cay_dispatcher *d, pid_t who)
 {
     int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    for (pid_t pid; (pid = waitpid(who, &status, WNOHANG)) > 0;) {
         struct cay_box *box = cay_boxes_of_pid(d, pid);
         if (box)
             cay_boxes_died(d, box, true, status);
@@ -404,15 +406,18 @@ static void reap(struct cay_dispatcher *d)
     }
 }
 
+/* Several who end at once may be one signal, so all are looked at; but for the one that is named,
+ * only once. */
 static void read_signals(struct cay_dispatcher *d)
 {
     struct signalfd_siginfo si;
     while (read(d->signals.fd, &si, sizeof si) == sizeof si) {
         if (si.ssi_signo == SIGCHLD)
-            reap(d);
+            reap(d, (pid_t)si.ssi_pid);
         else
             d->stop = true;
     }
+    reap(d, -1);
 }
 
 static void try_sandbox(struct cay_dispatcher *d)
@@ -540,6 +545,7 @@ int cay_engine_run(const struct cay_config *cfg, int listen_fd)
             next = cay_clock_mono_ms() + TICK_MS;
         }
     }
-    cay_cgroups_close(&d.engine.cgroups, d.engine.instance, d.box_count == 0);
+    cay_leftover_clear_cgroups(&d.engine.kit.cgroups);
+    cay_cgroups_close(&d.engine.kit.cgroups, d.engine.instance, d.box_count == 0);
     return 0;
 }

@@ -62,6 +62,7 @@ struct cay_box {
     struct cay_pending *queue;   /* what comes next */
     uint32_t job;                /* enum cay_job_op that waits or runs; 0 none */
     bool died;                   /* during a job: cleared away after it */
+    bool killed;                 /* by us, and not dead yet */
     struct cay_error failed;     /* why it is being taken back, for whoever asked */
     struct cay_box *next_job;
     int64_t deadline_ms;             /* SIGKILL then; 0 none */

@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "engine/berth.h"
 #include "engine/plan.h"
+#include "engine/seccomp.h"
 #include "engine/shelf.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,8 @@ int cay_engine_open_program(const char *program, struct cay_error *err)
     return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot find %s beside the program", program);
 }
 
-/* Sandboxes run it from sealed memory: no path and no file of the host is in sight in there. */
+/* Run from sealed memory: in a sandbox no path and no file of the host is in sight, and on the
+ * stage there is none. */
 static int load(const char *program, int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_FD int file = cay_engine_open_program(program, err);
@@ -110,17 +112,17 @@ static int open_dirs(struct cay_engine *e, struct cay_error *err)
 
 int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struct cay_error *err)
 {
-    *e = (struct cay_engine){.cfg = cfg,
-                             .engine_fd = -1,
-                             .records_fd = -1,
-                             .files_fd = -1,
-                             .trash_fd = -1,
-                             .disk = CAY_DISK_NONE,
-                             .images_fd = -1,
-                             .host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
-                             .ids_fd = -1,
-                             .init_fd = -1,
-                             .file_fd = -1};
+    *e = (struct cay_engine){
+        .cfg = cfg,
+        .engine_fd = -1,
+        .records_fd = -1,
+        .files_fd = -1,
+        .trash_fd = -1,
+        .disk = CAY_DISK_NONE,
+        .images_fd = -1,
+        .host_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
+        .berth_fd = -1,
+        .kit = {.ids_fd = -1, .init_fd = -1, .file_fd = -1, .guards = !cfg->egress_allow}};
     (void)read_line(AT_FDCWD, "/proc/sys/kernel/random/boot_id", e->boot_id, sizeof e->boot_id);
     /* Descriptors of directories must come from the namespace in which they are mounted from. */
     if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_PRIVATE | MS_REC, NULL) < 0)
@@ -134,14 +136,16 @@ int cay_engine_prepare(struct cay_engine *e, const struct cay_config *cfg, struc
     if (r == 0)
         r = cay_trust_read(cfg->trust_ca, &e->trust, err);
     if (r == 0)
-        r = cay_berth_open_ids(&e->ids_fd, err);
+        r = cay_berth_open_ids(&e->kit.ids_fd, err);
     if (r == 0)
-        r = load("cay-init", &e->init_fd, err);
+        r = load("cay-init", &e->kit.init_fd, err);
     if (r == 0)
-        r = load("cay-file", &e->file_fd, err);
+        r = load("cay-file", &e->kit.file_fd, err);
     if (r == 0)
-        r = cay_seccomp_build(&e->seccomp, err);
+        r = load("cay-berth", &e->berth_fd, err);
     if (r == 0)
-        r = cay_cgroups_open(&e->cgroups, e->instance, err);
-    return r < 0 ? r : cay_rootfs_stage(e, err);
+        r = cay_seccomp_build(&e->kit.seccomp, err);
+    if (r == 0)
+        r = cay_cgroups_open(&e->kit.cgroups, e->instance, err);
+    return r < 0 ? r : cay_rootfs_stage(e->engine_fd, e->images_fd, e->files_fd, err);
 }

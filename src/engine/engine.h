@@ -4,9 +4,9 @@
  * All of it is opened once, in the engine's own mount namespace, before the first fork. */
 #pragma once
 #include "base/error.h"
-#include "engine/cgroup.h"
 #include "engine/disk.h"
-#include "engine/seccomp.h"
+#include "engine/kit.h"
+#include "engine/stage.h"
 #include "image/trust.h"
 #include "model/config.h"
 
@@ -18,14 +18,11 @@ struct cay_engine {
     int trash_fd;      /* DATA/engine/trash: trees that wait to be removed */
     int images_fd;     /* the image store */
     int host_fd;       /* the mount namespace that the builder of images runs in */
-    int ids_fd;        /* see berth.h */
-    int init_fd;       /* cay-init, a sealed memfd */
-    int file_fd;       /* cay-file, the same */
+    int berth_fd;      /* cay-berth, a sealed memfd */
     char instance[17]; /* of the data directory: names our cgroups */
     char boot_id[37];
     struct cay_disk disk;
-    struct sock_fprog seccomp;
-    struct cay_cgroups cgroups;
+    struct cay_kit kit;
     struct cay_trust trust;
 };
 
@@ -34,19 +31,6 @@ struct cay_engine {
 
 /* A point where the fault tests may pull the plug; not during the trial. */
 void cay_engine_crash(const char *point, const char *id);
-
-/* Names below the stage, the spawners' working directory: a tmpfs in the engine's own mount
- * namespace. Each sandbox's mount namespace begins as a copy of it. */
-#define CAY_STAGE_IMAGES "images" /* bind of the image store */
-#define CAY_STAGE_FILES "files"   /* bind of files_fd */
-#define CAY_STAGE_SYS "sys"       /* template of /sys, masked */
-#define CAY_STAGE_VOID "void"     /* read-only: an empty directory and an empty file */
-#define CAY_STAGE_LOWER "lower"   /* mount points, used in each sandbox's own copy */
-#define CAY_STAGE_UPPER "upper"
-#define CAY_STAGE_ROOT "root"
-#define CAY_STAGE_DEV "dev"
-#define CAY_STAGE_BOX_PROC "box-proc"
-#define CAY_STAGE_PROC "proc" /* the host's, for the engine itself */
 
 /* What tells this data directory's cgroups and containers from those of other servers. */
 int cay_engine_instance(int data_fd, char out[17], struct cay_error *err);

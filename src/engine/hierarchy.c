@@ -165,6 +165,21 @@ static void find_v2_controllers(struct cay_cgroups *c)
     }
 }
 
+/* A v2 tree without controllers can be entered by a thread, which is the one way in that does not
+ * hold up the whole host (cay_cgroup_enter). But only from within the same domain of threads: the
+ * tree's root, where we go, and whoever we start. Where that is refused it is entered by process.
+ */
+static void thread_v2(struct cay_cgroups *c)
+{
+    int at = c->of[CAY_CG_UNIFIED];
+    if (at < 0 || c->of[CAY_CG_MEMORY] == at || c->of[CAY_CG_CPU] == at || c->of[CAY_CG_PIDS] == at)
+        return;
+    int parent = c->trees[at].parent_fd;
+    /* In this order: a tree that is one of threads takes no process from elsewhere any more. */
+    c->trees[at].threaded = cay_small_write(parent, "../cgroup.procs", "0") == 0 &&
+                            cay_small_write(parent, "cgroup.type", "threaded") == 0;
+}
+
 /* With no tree yet. */
 static FILE *open_mounts(struct cay_cgroups *c)
 {
@@ -192,6 +207,7 @@ int cay_hierarchies_find(struct cay_cgroups *c, const char *instance, struct cay
     find_v2_controllers(c);
     prefer_v2(c, CAY_CG_CPUACCT, instance);
     prefer_v2(c, CAY_CG_FREEZER, instance);
+    thread_v2(c);
     return 0;
 }
 

@@ -3,8 +3,8 @@
  *
  * The child is the dispatcher's (CLONE_PARENT), so it outlives whoever made it. What is the same
  * for all it does at once, and waits for its order; with that it builds its tree, with root's
- * rights, while the spawner makes its cgroups, puts it into them and writes down who it is; waits
- * for that; gives its rights up for good by entering its user namespace; and becomes cay-init. If
+ * rights, while the spawner makes its cgroups and writes down who it is; waits for that; enters the
+ * cgroups; gives its rights up for good by entering its user namespace; and becomes cay-init. If
  * whoever would give the order dies before that, the socket it waits on ends and so does it. */
 #include "base/packet.h"
 #include "engine/plan.h"
@@ -12,13 +12,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <link.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -29,11 +28,12 @@
 
 /* What it was made with, and what it made of it. */
 struct hull {
-    const struct cay_engine *engine;
+    const struct cay_kit *kit;
     const struct cay_berth *berth;
     struct cay_rootfs tree;
     struct cay_order order;
     int sock, listen_fd;
+    bool cloned_into; /* its cgroup in the v2 tree */
 };
 
 static int limit_self(struct cay_error *err)
@@ -65,6 +65,14 @@ static int keep_caps(void)
     return 0;
 }
 
+/* Irrevocably, and for all that comes after it; no_new_privs must be set. */
+static int load_filter(const struct sock_fprog *program, struct cay_error *err)
+{
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) < 0)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load the seccomp program");
+    return 0;
+}
+
 /* From here on the process is nobody on the host. Inside it takes pid 1's own uid now, because the
  * filter lets nobody take it later: root inside could then act on pid 1 as on itself. */
 static int give_up_rights(const struct hull *h, struct cay_error *err)
@@ -78,7 +86,7 @@ static int give_up_rights(const struct hull *h, struct cay_error *err)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot take pid 1's ids");
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set no_new_privs");
-    return cay_seccomp_load(&h->engine->seccomp, err);
+    return load_filter(&h->kit->seccomp, err);
 }
 
 /* Out of the way of the numbers that pid 1 gets fixed things at. */
@@ -91,7 +99,7 @@ static int raise_fd(int fd)
 static int hand_over_counts(const struct hull *h)
 {
     int oom, pids;
-    cay_cgroup_open_counts(&h->engine->cgroups, h->order.request.id, &oom, &pids);
+    cay_cgroup_open_counts(&h->kit->cgroups, h->order.request.id, &oom, &pids);
     oom = raise_fd(oom);
     pids = raise_fd(pids);
     if ((oom >= 0 && dup2(oom, CAY_INIT_OOM_FD) < 0) ||
@@ -105,7 +113,7 @@ static int arrange_descriptors(const struct hull *h, struct cay_error *err)
 {
     int null = raise_fd(open("/dev/null", O_RDWR | O_CLOEXEC));
     int listener = raise_fd(h->listen_fd), lock = raise_fd(h->berth->lock_fd);
-    int file = raise_fd(h->engine->file_fd);
+    int file = raise_fd(h->kit->file_fd);
     if (dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
         dup2(listener, CAY_INIT_LISTEN_FD) < 0 || dup2(lock, CAY_INIT_LOCK_FD) < 0 ||
         dup2(file, CAY_INIT_FILE_FD) < 0 || hand_over_counts(h) < 0)
@@ -132,13 +140,16 @@ static int build(struct hull *h, struct cay_error *err)
     return cay_rootfs_enter(&h->tree, h->berth, &h->order, err);
 }
 
-/* In its cgroups and on record. Only now the cgroup namespace: made before, the host's paths would
- * show in /proc/self/cgroup. */
+/* Its cgroups are there, and it is on record. Only in them the cgroup namespace: made before, the
+ * host's paths would show in /proc/self/cgroup. */
 static int wait_for_go(const struct hull *h, struct cay_error *err)
 {
     char go;
     if (cay_packet_recv(h->sock, &go, 1, NULL, 0, NULL) != 1)
         return cay_fail(err, CAY_ERR_PROVIDER, "the spawner gave up");
+    int r = cay_cgroup_enter(&h->kit->cgroups, h->order.request.id, !h->cloned_into, err);
+    if (r < 0)
+        return r;
     if (unshare(CLONE_NEWCGROUP) < 0)
         return cay_fail_count(err, "cannot make a cgroup namespace");
     return 0;
@@ -151,7 +162,7 @@ static int become_init(struct hull *h, struct cay_error *err)
     const char *const argv[] = {"cay-init", file_bytes, NULL};
     snprintf(file_bytes, sizeof file_bytes, "%llu",
              (unsigned long long)h->order.request.disk_bytes);
-    int init = raise_fd(h->engine->init_fd);
+    int init = raise_fd(h->kit->init_fd);
     int r = build(h, err);
     if (r == 0)
         r = wait_for_go(h, err);
@@ -191,45 +202,16 @@ static void CAY_NORETURN live(struct hull *h)
     _exit(1);
 }
 
-/* Of libraries: a first process calls none but the C library before it becomes cay-init; and what a
- * sanitizer puts beneath that. */
-static int leave_out(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    static const char *const kept[] = {"/libc.", "/ld-", "linux-vdso", "san.so"};
-    (void)size;
-    (void)arg;
-    if (!*info->dlpi_name) /* ourselves */
-        return 0;
-    for (size_t i = 0; i < CAY_COUNT(kept); i++)
-        if (strstr(info->dlpi_name, kept[i]))
-            return 0;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
-        uintptr_t begin = (info->dlpi_addr + part->p_vaddr) & ~page;
-        uintptr_t end = (info->dlpi_addr + part->p_vaddr + part->p_memsz + page) & ~page;
-        if (part->p_type == PT_LOAD) /* copied after all, it is only slower */
-            (void)madvise((void *)begin, end - begin, MADV_DONTFORK);
-    }
-    return 0;
-}
-
 /* Sandboxes die before the server. First processes are born with it: to find its own file would
  * cost each more, and the kernel would remember that file as long as the sandbox lives. Whoever
  * clones them dies before the server as well, and there will be another. */
-static void be_expendable(void)
+void cay_hull_be_expendable(void)
 {
     CAY_AUTO_FD int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     (void)!write(fd, "500", 3); /* not the most important of all things */
 }
 
-void cay_hull_bequeath(void)
-{
-    be_expendable();
-    (void)dl_iterate_phdr(leave_out, NULL);
-}
-
-pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int cgroup_fd,
+pid_t cay_hull_clone(const struct cay_kit *kit, const struct cay_berth *b, int cgroup_fd,
                      int other_fd, int *sock_out, struct cay_error *err)
 {
     static struct hull h;
@@ -245,7 +227,11 @@ pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int 
     if (pid == 0) {
         close(pair[0]);
         cay_close_fd(&other_fd);
-        h = (struct hull){.engine = e, .berth = b, .sock = pair[1], .listen_fd = -1};
+        h = (struct hull){.kit = kit,
+                          .berth = b,
+                          .sock = pair[1],
+                          .listen_fd = -1,
+                          .cloned_into = cgroup_fd >= 0};
         live(&h);
     }
     int saved = errno;

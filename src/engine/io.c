@@ -73,13 +73,10 @@ static void look(struct reading *r)
 
 void cay_io_read(const struct cay_cgroups *c, const char *id, pid_t first, struct cay_usage *out)
 {
-    char path[CAY_CGROUP_NAME + 64];
-    int at = c->of[CAY_CG_UNIFIED] >= 0 ? c->of[CAY_CG_UNIFIED] : 0;
     add(first, out); /* its one exec is over */
-    if (out->pids == 1 || c->tree_count == 0)
+    if (out->pids == 1)
         return;
-    snprintf(path, sizeof path, "%s/cgroup.procs", id);
-    CAY_AUTO_FD int procs = openat(c->trees[at].parent_fd, path, O_RDONLY | O_CLOEXEC);
+    CAY_AUTO_FD int procs = cay_cgroup_open_procs(c, id);
     if (procs >= 0)
         look(&(struct reading){procs, first, out});
 }

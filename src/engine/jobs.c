@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #define JOB_MS 15000 /* a spawner that takes longer is replaced */
 
@@ -82,11 +84,29 @@ static void serve_spawner(struct cay_dispatcher *d, int sock)
     cay_spawner_serve(&d->engine, sock);
 }
 
+/* In the place of a filler that could not be started: says why. Not at once, for the next one is
+ * started when we have ended; and all is read before, or what we say would go with us. */
+static void refuse_berths(int sock, const struct cay_error *err)
+{
+    char byte;
+    (void)sleep(1);
+    while (recv(sock, &byte, 1, MSG_DONTWAIT) > 0)
+        ;
+    (void)cay_berth_send(sock, &CAY_NO_BERTH, err);
+}
+
+/* A program of its own, see filler.c. */
 static void serve_filler(struct cay_dispatcher *d, int sock)
 {
-    free(d->engine.trust.text); /* large, and each hull would have a copy */
-    d->engine.trust.text = NULL;
-    cay_berth_serve(&d->engine, sock);
+    static const char *const env[] = {NULL};
+    char number[16];
+    const char *const argv[] = {"cay-berths", number, NULL};
+    struct cay_error err;
+    snprintf(number, sizeof number, "%d", sock);
+    (void)fcntl(sock, F_SETFD, 0); /* all others are closed on exec */
+    (void)syscall(SYS_execveat, d->engine.berth_fd, "", argv, env, AT_EMPTY_PATH);
+    (void)cay_fail_errno(&err, CAY_ERR_PROVIDER, "cannot start cay-berth");
+    refuse_berths(sock, &err);
 }
 
 static int start_spawner(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_error *err)
@@ -105,9 +125,11 @@ static int start_filler(struct cay_dispatcher *d, struct cay_error *err)
     d->filler.kind = CAY_FROM_FILLER;
     d->berths_asked = 0;
     int r = start_child(d, "cay-berths", &d->filler.fd, &d->filler_pid, serve_filler, err);
-    if (r == 0)
-        cay_dispatcher_watch(d, &d->filler, EPOLLIN);
-    return r;
+    if (r < 0)
+        return r;
+    (void)cay_kit_send(&d->engine.kit, d->filler.fd); /* without it the filler ends */
+    cay_dispatcher_watch(d, &d->filler, EPOLLIN);
+    return 0;
 }
 
 int cay_jobs_open(struct cay_dispatcher *d, struct cay_error *err)

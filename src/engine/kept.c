@@ -102,7 +102,7 @@ void cay_kept_release(struct cay_dispatcher *d, struct cay_box *made)
     /* Whoever copied it file by file may have died before he let it go on. */
     if (!cay_disk_can_snapshot(&d->engine.disk) && from->record.running && !from->record.paused &&
         from->held == 0)
-        (void)cay_cgroup_freeze(&d->engine.cgroups, from->record.entry.id, false, &ignored);
+        (void)cay_cgroup_freeze(&d->engine.kit.cgroups, from->record.entry.id, false, &ignored);
     cay_boxes_next(d, from);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spawner's part of a sandbox's beginning: it gives the first process its order, encloses it in
- * cgroups, has it written down, and lets it go. */
+/* The spawner's part of a sandbox's beginning: it gives the first process its order, makes the
+ * cgroups that are to hold it, has it written down, and lets it go. */
 #include "base/crash.h"
 #include "base/packet.h"
 #include "base/process.h"
+#include "engine/engine.h"
+#include "engine/leftover.h"
 #include "engine/plan.h"
 #include <errno.h>
 #include <poll.h>
@@ -15,7 +17,6 @@
 struct first {
     pid_t pid;
     int sock;
-    bool enclosed; /* in the v2 tree, from its birth on */
 };
 
 static int give_order(const struct cay_plan *plan, int sock)
@@ -26,31 +27,30 @@ static int give_order(const struct cay_plan *plan, int sock)
 /* The one that waits with the berth; or one made now, where none is made ahead or it has died. */
 static int take_first(const struct cay_plan *plan, struct first *f, struct cay_error *err)
 {
-    const struct cay_engine *e = plan->engine;
     struct cay_berth *b = plan->berth;
-    *f = (struct first){b->hull, b->hull_fd, false};
+    *f = (struct first){b->hull, b->hull_fd};
     if (f->sock >= 0 && give_order(plan, f->sock) == 0)
         return 0;
-    CAY_AUTO_FD int v2 = cay_cgroup_clone_fd(&e->cgroups, plan->order->request.id);
+    CAY_AUTO_FD int v2 = cay_cgroup_clone_fd(&plan->kit->cgroups, plan->order->request.id);
     cay_close_fd(&b->hull_fd);
-    f->pid = cay_hull_clone(e, b, v2, -1, &b->hull_fd, err);
+    f->pid = cay_hull_clone(plan->kit, b, v2, -1, &b->hull_fd, err);
     if (f->pid < 0)
         return f->pid;
     f->sock = b->hull_fd;
-    f->enclosed = v2 >= 0;
     (void)give_order(plan, f->sock); /* a dead one shows at the end */
     return 0;
 }
 
-static int enclose(const struct cay_plan *plan, const struct first *f, struct cay_error *err)
+/* The cgroups that it will enter. */
+static int enclose(const struct cay_plan *plan, struct cay_error *err)
 {
     const struct cay_engine_request *rq = &plan->order->request;
     const struct cay_cgroup_limits limits = {rq->memory_bytes, rq->cpu_milli, rq->pids};
-    int r = cay_cgroup_make(&plan->engine->cgroups, rq->id, &limits, err);
-    if (r < 0)
-        return r;
-    cay_engine_crash("create-cgroup-made", rq->id);
-    return cay_cgroup_enter(&plan->engine->cgroups, rq->id, f->pid, !f->enclosed, err);
+    cay_leftover_take_cgroups(&plan->kit->cgroups, rq->id);
+    int r = cay_cgroup_make(&plan->kit->cgroups, rq->id, &limits, err);
+    if (r == 0)
+        cay_engine_crash("create-cgroup-made", rq->id);
+    return r;
 }
 
 /* EOF: cay-init runs, or it died. Bytes: the error that stopped it. */
@@ -92,7 +92,7 @@ int cay_sandbox_spawn(const struct cay_plan *plan,
     if (r < 0)
         return r;
     cay_engine_crash("create-cloned", id);
-    r = enclose(plan, &f, err);
+    r = enclose(plan, err);
     if (r == 0)
         r = record(arg, f.pid, err);
     if (r == 0) {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the kernel a subvolume is more work to make, and much more to drop, than all the files of a
  * sandbox that did little: where there are quotas it ends a transaction for each one that it drops,
- * with a wait for the disk. */
+ * with a wait for the disk.
+ *
+ * The end of a memory cgroup is as costly: the kernel looks in every mounted filesystem for what
+ * was counted to it, and a sandbox has five of those. */
 #include "engine/leftover.h"
 #include "base/path.h"
 #include "engine/engine.h"
+#include "engine/hierarchy.h"
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +18,8 @@
 #include <unistd.h>
 
 #define DISKS 16
+#define CGROUPS 8
+#define MOST_MEMORY (1 << 20) /* in caches, say, and counted to the next one */
 /* What was in it is counted until a transaction is written, and would be told of the next sandbox.
  * By the kernel's count, because what is deleted and was open until just now is in no directory. */
 #define MOST_BYTES (128 << 10)
@@ -29,17 +36,35 @@ bool cay_leftover_is(const char *name)
     return strncmp(name, CAY_LEFTOVER, strlen(CAY_LEFTOVER)) == 0;
 }
 
+/* What only the engine writes is as good for the next one: the image's settings, which are the same
+ * if the image is, and the directory in which overlayfs works, once nothing is in it. */
+enum lot { GOES, IS_EMPTIED, STAYS };
+
+static enum lot lot_of(const char *name, int depth)
+{
+    if (depth < MOST_DEPTH)
+        return GOES;
+    return strcmp(name, "image") == 0 ? STAYS : strcmp(name, "work") == 0 ? IS_EMPTIED : GOES;
+}
+
 static bool empty(int at, const char *name, int depth, int *files_left);
 
+/* Tried before it is looked at: most directories are empty. */
 static bool remove_one(int dir, const char *name, int depth, int *files_left)
 {
-    struct stat st;
-    if (--*files_left < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+    enum lot lot = lot_of(name, depth);
+    if (lot == STAYS)
+        return true;
+    if (--*files_left < 0)
         return false;
-    bool is_dir = S_ISDIR(st.st_mode);
-    if (is_dir && !empty(dir, name, depth - 1, files_left))
-        return false;
-    return unlinkat(dir, name, is_dir ? AT_REMOVEDIR : 0) == 0;
+    if (lot == IS_EMPTIED)
+        return empty(dir, name, depth - 1, files_left);
+    if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+        return true;
+    if (errno == ENOTDIR)
+        return unlinkat(dir, name, 0) == 0;
+    return errno == ENOTEMPTY && empty(dir, name, depth - 1, files_left) &&
+           unlinkat(dir, name, AT_REMOVEDIR) == 0;
 }
 
 static bool empty(int at, const char *name, int depth, int *files_left)
@@ -91,4 +116,83 @@ bool cay_leftover_take_disk(const struct cay_disk *d, const char *id, uint64_t b
         return true;
     (void)cay_disk_remove(d, name, &ignored); /* else the next engine does */
     return false;
+}
+
+/* ---- cgroups ---- */
+
+static unsigned cgroups[CAY_CG_COUNT]; /* by tree */
+
+/* v2's cannot be named anew, and what was used of a processor can be told of one sandbox only. */
+static bool is_for_all(const struct cay_cgroups *c, int tree)
+{
+    return !c->trees[tree].v2 && c->of[CAY_CG_CPUACCT] != tree && c->of[CAY_CG_FREEZER] != tree;
+}
+
+/* Kills and refusals are counted for as long as there is a cgroup. And nobody is in it: one that is
+ * named anew does not refuse it, as one that is removed would. */
+static bool tells_nothing(const struct cay_cgroups *c, const char *id)
+{
+    struct cay_usage usage;
+    if (cay_cgroups_lacks(c, CAY_CG_PIDS))
+        return false; /* nobody knows */
+    cay_cgroup_usage(c, id, &usage);
+    return usage.pids == 0 && usage.pids_refused == 0 && usage.oom_kills == 0 &&
+           usage.memory_bytes <= MOST_MEMORY;
+}
+
+void cay_leftover_put_cgroups(const struct cay_cgroups *c, const char *id)
+{
+    char name[CAY_LEFTOVER_NAME];
+    struct stat st;
+    bool asked = false;
+    for (int i = 0; i < c->tree_count; i++) {
+        if (!is_for_all(c, i) || cgroups[i] == CGROUPS ||
+            fstatat(c->trees[i].parent_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_nlink > 2)
+            continue; /* cgroups in it are somebody's, too */
+        if (!asked && !tells_nothing(c, id))
+            return;
+        asked = true;
+        cay_leftover_name(name, cgroups[i]);
+        if (renameat(c->trees[i].parent_fd, id, c->trees[i].parent_fd, name) == 0)
+            cgroups[i]++;
+    }
+}
+
+/* The most it ever had, and the limit that must not be below the other. */
+static void forget_memory(int parent, const char *id)
+{
+    char path[CAY_CGROUP_NAME + 64];
+    snprintf(path, sizeof path, "%s/memory.max_usage_in_bytes", id);
+    (void)cay_small_write(parent, path, "0");
+    snprintf(path, sizeof path, "%s/memory.memsw.limit_in_bytes", id);
+    (void)cay_small_write(parent, path, "-1"); /* there is none where swap is not counted */
+}
+
+void cay_leftover_take_cgroups(const struct cay_cgroups *c, const char *id)
+{
+    char name[CAY_LEFTOVER_NAME];
+    for (int i = 0; i < c->tree_count; i++) {
+        if (cgroups[i] == 0)
+            continue;
+        cay_leftover_name(name, --cgroups[i]);
+        if (renameat(c->trees[i].parent_fd, name, c->trees[i].parent_fd, id) == 0 &&
+            c->of[CAY_CG_MEMORY] == i)
+            forget_memory(c->trees[i].parent_fd, id);
+    }
+}
+
+void cay_leftover_clear_cgroups(const struct cay_cgroups *c)
+{
+    for (int i = 0; i < c->tree_count; i++) {
+        int parent = c->trees[i].parent_fd;
+        int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+        for (struct dirent *e; dir && (e = readdir(dir));)
+            if (cay_leftover_is(e->d_name))
+                (void)unlinkat(parent, e->d_name, AT_REMOVEDIR); /* next time, then */
+        if (dir)
+            closedir(dir);
+        else
+            cay_close_fd(&fd);
+    }
 }

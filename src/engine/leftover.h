@@ -4,6 +4,7 @@
  * Spawners put it by instead of removing it, each for itself: under a name of its own, in the
  * directory where it lay. What a spawner that is gone has put by, the next engine removes. */
 #pragma once
+#include "engine/cgroup.h"
 #include "engine/disk.h"
 
 #define CAY_LEFTOVER "spare-" /* as it is called on the disk */
@@ -13,8 +14,17 @@
 void cay_leftover_name(char out[CAY_LEFTOVER_NAME], unsigned n);
 bool cay_leftover_is(const char *name);
 
-/* Out of sight at once, then emptied and put by, or removed where that takes too long. False:
- * nothing was done, it has too much in it or there are enough. */
+/* Out of sight at once, then emptied and put by, or removed where that takes too long. An empty one
+ * has an image's settings in it, and an empty directory `work`. False: nothing was done, it has too
+ * much in it or there are enough. */
 bool cay_leftover_put_disk(const struct cay_disk *d, const char *id);
 /* One that was put by becomes the disk of `id`, with a limit from the first byte. False: none. */
 bool cay_leftover_take_disk(const struct cay_disk *d, const char *id, uint64_t bytes);
+
+/* Those of v1, with nobody in them; whatever tells of who had them, or cannot be named anew, stays
+ * as it is, for cay_cgroup_remove. */
+void cay_leftover_put_cgroups(const struct cay_cgroups *c, const char *id);
+/* Some of what cay_cgroup_make would make, or all, or none. Their limits are the last one's. */
+void cay_leftover_take_cgroups(const struct cay_cgroups *c, const char *id);
+/* Of whoever put them by. */
+void cay_leftover_clear_cgroups(const struct cay_cgroups *c);

@@ -89,11 +89,17 @@ static int hear(int sock, struct cay_error *err)
     }
 }
 
-int cay_netlink_send(const struct cay_netlink *n, int protocol, struct cay_error *err)
+int cay_netlink_open(int protocol, struct cay_error *err)
+{
+    int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
+    return sock < 0 ? cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot speak to the kernel's network")
+                    : sock;
+}
+
+int cay_netlink_send(const struct cay_netlink *n, int sock, struct cay_error *err)
 {
     struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-    CAY_AUTO_FD int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
-    if (sock < 0 || sendto(sock, n->data, n->len, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+    if (sendto(sock, n->data, n->len, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot speak to the kernel's network");
     return hear(sock, err);
 }

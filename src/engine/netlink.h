@@ -25,5 +25,6 @@ size_t cay_netlink_nest(struct cay_netlink *n, uint16_t attr);
 void cay_netlink_nest_end(struct cay_netlink *n, size_t nest);
 /* The last message of all asks for an answer; a batch has one more behind it, that cannot. */
 void cay_netlink_want_answer(struct cay_netlink *n);
-/* In the net namespace that the caller is in. */
-int cay_netlink_send(const struct cay_netlink *n, int protocol, struct cay_error *err);
+/* A socket to the net namespace that the caller is in, or an error. */
+int cay_netlink_open(int protocol, struct cay_error *err);
+int cay_netlink_send(const struct cay_netlink *n, int sock, struct cay_error *err);

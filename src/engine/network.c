@@ -54,14 +54,20 @@ static void put_address(struct cay_netlink *n, uint16_t attr, const struct famil
     cay_netlink_put(n, attr, ip, f->bytes);
 }
 
-int cay_network_open(struct cay_error *err)
+int cay_network_open(int *sock_out, struct cay_error *err)
 {
-    struct cay_netlink n = {0};
-    struct ifinfomsg lo = {.ifi_index = LO, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
-    cay_netlink_begin(&n, RTM_NEWLINK, 0, &lo, sizeof lo);
-    cay_netlink_want_answer(&n);
-    int r = cay_netlink_send(&n, NETLINK_ROUTE, err);
-    return r < 0 ? cay_wrap(err, "cannot bring the loopback device up") : 0;
+    static struct cay_netlink up; /* the same for every namespace */
+    const struct ifinfomsg lo = {.ifi_index = LO, .ifi_flags = IFF_UP, .ifi_change = IFF_UP};
+    if (!up.len) {
+        cay_netlink_begin(&up, RTM_NEWLINK, 0, &lo, sizeof lo);
+        cay_netlink_want_answer(&up);
+    }
+    CAY_AUTO_FD int sock = cay_netlink_open(NETLINK_ROUTE, err);
+    int r = sock < 0 ? sock : cay_netlink_send(&up, sock, err);
+    if (r < 0)
+        return cay_wrap(err, "cannot bring the loopback device up");
+    *sock_out = cay_take_fd(&sock);
+    return 0;
 }
 
 /* An address of its own, or resolvers think that there is no network; and all others as local ones,
@@ -351,7 +357,7 @@ static void build_rules(struct cay_netlink *n, bool guards)
     mark_batch(n, NFNL_MSG_BATCH_END);
 }
 
-int cay_network_catch(bool guards, struct cay_error *err)
+int cay_network_catch(int sock, bool guards, struct cay_error *err)
 {
     static struct cay_netlink routes, rules; /* the same for every namespace */
     if (!routes.len) {
@@ -360,9 +366,10 @@ int cay_network_catch(bool guards, struct cay_error *err)
     }
     /* The rules first: with the routes alone everything would be refused as well, but what listens
      * inside at any address would hear what is meant for outside. */
-    int r = cay_netlink_send(&rules, NETLINK_NETFILTER, err);
+    CAY_AUTO_FD int filter = cay_netlink_open(NETLINK_NETFILTER, err);
+    int r = filter < 0 ? filter : cay_netlink_send(&rules, filter, err);
     if (r < 0)
         return cay_wrap(err, "the kernel has no nftables with tproxy and reject");
-    r = cay_netlink_send(&routes, NETLINK_ROUTE, err);
+    r = cay_netlink_send(&routes, sock, err);
     return r < 0 ? cay_wrap(err, "cannot set a sandbox's routes") : 0;
 }

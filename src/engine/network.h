@@ -11,9 +11,9 @@
 
 #define CAY_NET_PORT 1 /* of those sockets */
 
-/* Loopback, up. */
-int cay_network_open(struct cay_error *err);
+/* Loopback, up; *sock_out is for what follows. */
+int cay_network_open(int *sock_out, struct cay_error *err);
 /* The way out. Without it everything is refused: closed, not open. `guards`: link-local
  * addresses are refused in there; not where an operator has opened guarded ones. The same each
  * time. */
-int cay_network_catch(bool guards, struct cay_error *err);
+int cay_network_catch(int sock, bool guards, struct cay_error *err);

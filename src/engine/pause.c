@@ -79,7 +79,7 @@ bool cay_pause_done(struct cay_dispatcher *d, struct cay_box *box, uint32_t job,
 
 void cay_pause_adopt(struct cay_dispatcher *d, struct cay_box *box)
 {
-    bool still = cay_cgroup_is_frozen(&d->engine.cgroups, box->record.entry.id);
+    bool still = cay_cgroup_is_frozen(&d->engine.kit.cgroups, box->record.entry.id);
     bool meant = box->record.paused;
     set_paused(box, still);
     if (box->record.intent == CAY_INTENT_STOP) {

@@ -3,8 +3,8 @@
  */
 #pragma once
 #include "engine/berth.h"
-#include "engine/engine.h"
 #include "engine/image.h"
+#include "engine/kit.h"
 #include "engine/message.h"
 
 /* What the one that waits is told; pid 1's socket comes beside it. */
@@ -14,7 +14,7 @@ struct cay_order {
 };
 
 struct cay_plan {
-    const struct cay_engine *engine;
+    const struct cay_kit *kit;
     const struct cay_order *order;
     struct cay_berth *berth;
     int listen_fd; /* pid 1's socket */
@@ -34,18 +34,18 @@ int cay_rootfs_enter(const struct cay_rootfs *tree, const struct cay_berth *bert
                      const struct cay_order *order, struct cay_error *err);
 /* rootfs.c: once, in the engine's mount namespace: the stage and what every sandbox's tree copies
  * from it. Ends with the stage as working directory. */
-int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err);
+int cay_rootfs_stage(int engine_fd, int images_fd, int files_fd, struct cay_error *err);
 
 /* hull.c: a first process that waits for its order on the other end of *sock_out, in all the
  * namespaces but its user's and its cgroup's; from its birth in `cgroup_fd`, or -1. A child of our
  * parent; it ends when nobody has that socket any more. `other_fd`, or -1, is closed in it. Returns
  * its pid. */
-pid_t cay_hull_clone(const struct cay_engine *e, const struct cay_berth *b, int cgroup_fd,
+pid_t cay_hull_clone(const struct cay_kit *kit, const struct cay_berth *b, int cgroup_fd,
                      int other_fd, int *sock_out, struct cay_error *err);
 
-/* hull.c: from now on hulls get from us what they need and no more: no libraries that they do not
- * call, and the rank of what dies first when memory is short, which we have as well then. */
-void cay_hull_bequeath(void);
+/* hull.c: from now on hulls get from us the rank of what dies first when memory is short, which we
+ * have as well then. */
+void cay_hull_be_expendable(void);
 
 /* launch.c: brings up the first process, and lets it run when `record` has written down who it
  * is. When it fails *killed_out tells whether somebody killed the process before it was cay-init:

@@ -10,7 +10,10 @@
  * All of it happens with root's rights, so nothing inside can undo it: the mounts belong to the
  * host's user namespace, and files that only root may touch are closed to root inside as well. */
 #include "base/beneath.h"
+#include "base/mount.h"
+#include "engine/hierarchy.h"
 #include "engine/plan.h"
+#include "engine/stage.h"
 #include "model/limits.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -31,13 +33,13 @@
 static int clone_tree(const char *path, bool recursive, struct cay_error *err)
 {
     unsigned flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (recursive ? AT_RECURSIVE : 0);
-    int fd = open_tree(AT_FDCWD, path, flags);
+    int fd = cay_open_tree(AT_FDCWD, path, flags);
     return fd < 0 ? cay_fail_count(err, "cannot clone the mount %s", path) : fd;
 }
 
 static int place(int mount_fd, int dir, const char *path, struct cay_error *err)
 {
-    if (move_mount(mount_fd, "", dir, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+    if (cay_move_mount(mount_fd, "", dir, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return cay_fail_count(err, "cannot mount %s", path);
     return 0;
 }
@@ -56,7 +58,7 @@ static int place_in(int mount_fd, int root, const char *path, struct cay_error *
     CAY_AUTO_FD int at = open_plain(root, path, err);
     if (at < 0)
         return at;
-    if (move_mount(mount_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
+    if (cay_move_mount(mount_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) < 0)
         return cay_fail_count(err, "cannot mount /%s", path);
     return 0;
 }
@@ -68,15 +70,15 @@ struct option {
 static int new_mount(const char *type, const struct option *options, unsigned attributes,
                      struct cay_error *err)
 {
-    CAY_AUTO_FD int fs = fsopen(type, FSOPEN_CLOEXEC);
+    CAY_AUTO_FD int fs = cay_fsopen(type, FSOPEN_CLOEXEC);
     if (fs < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot open filesystem type %s", type);
     for (; options && options->key; options++)
-        if (fsconfig(fs, FSCONFIG_SET_STRING, options->key, options->value, 0) < 0)
+        if (cay_fsconfig(fs, FSCONFIG_SET_STRING, options->key, options->value) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set %s of %s", options->key, type);
-    if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+    if (cay_fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot create a %s", type);
-    int fd = fsmount(fs, FSMOUNT_CLOEXEC, attributes);
+    int fd = cay_fsmount(fs, FSMOUNT_CLOEXEC, attributes);
     return fd < 0 ? cay_fail_count(err, "cannot mount a %s", type) : fd;
 }
 
@@ -90,7 +92,7 @@ static int bind_mapped(const char *from, int user_fd, const char *to, struct cay
     CAY_AUTO_FD int fd = clone_tree(from, false, err);
     if (fd < 0)
         return fd;
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+    if (cay_mount_setattr(fd, "", AT_EMPTY_PATH, &attr) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot map the ids of %s", from);
     return place(fd, AT_FDCWD, to, err);
 }
@@ -181,9 +183,22 @@ static int close_dir(const char *path, struct cay_error *err)
     CAY_AUTO_FD int fd = clone_tree(path, false, err);
     if (fd < 0)
         return fd;
-    if (mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+    if (cay_mount_setattr(fd, "", AT_EMPTY_PATH, &attr) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s read-only", path);
     return place(fd, AT_FDCWD, path, err);
+}
+
+/* The net namespace belongs to the host's user namespace, so root inside may bind no port below
+ * 1024, and ping nobody: both are opened to everyone in there. By this very /proc, in the namespace
+ * already: in one that all namespaces are looked up in, the kernel passes over each of them. */
+static void open_net(void)
+{
+    static const char *const settings[][2] = {{"ip_unprivileged_port_start", "0"},
+                                              {"ping_group_range", "0 2147483647"}};
+    CAY_AUTO_FD int dir =
+        open(CAY_STAGE_BOX_PROC "/sys/net/ipv4", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < CAY_COUNT(settings); i++)
+        (void)cay_small_write(dir, settings[i][0], settings[i][1]); /* it can be lived without */
 }
 
 static int make_proc(int *fd_out, struct cay_error *err)
@@ -194,8 +209,10 @@ static int make_proc(int *fd_out, struct cay_error *err)
         r = mask_all(masked_files, CAY_COUNT(masked_files), CAY_STAGE_VOID "/file", err);
     if (r == 0)
         r = mask_all(masked_dirs, CAY_COUNT(masked_dirs), CAY_STAGE_VOID "/dir", err);
-    if (r == 0)
-        r = close_dir(CAY_STAGE_BOX_PROC "/sys", err);
+    if (r < 0)
+        return r;
+    open_net();
+    r = close_dir(CAY_STAGE_BOX_PROC "/sys", err);
     if (r == 0)
         *fd_out = cay_take_fd(&fd);
     return r;
@@ -323,7 +340,7 @@ static int make_dev(uint32_t base, int *fd_out, struct cay_error *err)
     CAY_AUTO_FD int memory = clone_tree(CAY_STAGE_DEV "/shm", false, err);
     if (memory < 0)
         return memory;
-    if (mount_setattr(memory, "", AT_EMPTY_PATH, &files, sizeof files) < 0)
+    if (cay_mount_setattr(memory, "", AT_EMPTY_PATH, &files) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot close /dev/shm");
     *fd_out = cay_take_fd(&fd);
     return place(memory, AT_FDCWD, CAY_STAGE_DEV "/shm", err);
@@ -337,12 +354,12 @@ static int finish_dev(int fd, const struct cay_engine_request *rq, struct cay_er
     uint64_t shm = rq->memory_bytes / 2;
     snprintf(size, sizeof size, "%llu",
              (unsigned long long)(shm > 2 * CAY_GIB ? 2 * CAY_GIB : (long long)shm));
-    CAY_AUTO_FD int fs = fspick(fd, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
-    if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+    CAY_AUTO_FD int fs = cay_fspick(fd, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+    if (fs < 0 || cay_fsconfig(fs, FSCONFIG_SET_STRING, "size", size) < 0 ||
+        cay_fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot set the size of /dev");
     int r = fill_limits(fd, rq, err);
-    if (r == 0 && mount_setattr(fd, "", AT_EMPTY_PATH, &closed, sizeof closed) < 0)
+    if (r == 0 && cay_mount_setattr(fd, "", AT_EMPTY_PATH, &closed) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot close /dev");
     return r;
 }
@@ -401,7 +418,7 @@ static int stage_void(struct cay_error *err)
     int file = openat(fd, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0444);
     bool made = file >= 0 && mkdirat(fd, "dir", 0555) == 0;
     cay_close_fd(&file); /* open for writing it would keep the mount from becoming read-only */
-    if (!made || mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+    if (!made || cay_mount_setattr(fd, "", AT_EMPTY_PATH, &ro) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make what masks show");
     return place(fd, AT_FDCWD, CAY_STAGE_VOID, err);
 }
@@ -471,7 +488,7 @@ static int stage_sys(struct cay_error *err)
     if (system < 0)
         return system;
     if (umount2(CAY_STAGE_ROOT, MNT_DETACH) < 0 ||
-        mount_setattr(fd, "", AT_EMPTY_PATH, &ro, sizeof ro) < 0)
+        cay_mount_setattr(fd, "", AT_EMPTY_PATH, &ro) < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot finish /sys");
     r = place(fd, AT_FDCWD, CAY_STAGE_SYS, err);
     return r < 0 ? r : place(system, AT_FDCWD, CAY_STAGE_SYS "/devices/system", err);
@@ -495,7 +512,7 @@ static int move_in(struct cay_error *err)
     return r < 0 ? r : change_root(err);
 }
 
-int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
+int cay_rootfs_stage(int engine_fd, int images_fd, int files_fd, struct cay_error *err)
 {
     static const char *const dirs[] = {
         CAY_STAGE_IMAGES, CAY_STAGE_FILES, CAY_STAGE_SYS,  CAY_STAGE_VOID, CAY_STAGE_LOWER,
@@ -503,17 +520,17 @@ int cay_rootfs_stage(struct cay_engine *engine, struct cay_error *err)
     static const struct option options[] = {{"mode", "0700"}, {"size", "1m"}, {0}};
 
     CAY_AUTO_FD int fd = new_mount("tmpfs", options, NOTHING_SPECIAL, err);
-    int r = fd < 0 ? fd : place(fd, engine->engine_fd, "stage", err);
+    int r = fd < 0 ? fd : place(fd, engine_fd, "stage", err);
     if (r < 0)
         return r;
-    if (fchdir(engine->engine_fd) < 0 || chdir("stage") < 0)
+    if (fchdir(engine_fd) < 0 || chdir("stage") < 0)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot enter the stage");
     for (size_t i = 0; i < CAY_COUNT(dirs); i++)
         if (mkdir(dirs[i], 0755) < 0)
             return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make %s on the stage", dirs[i]);
-    r = bind_dir(engine->images_fd, CAY_STAGE_IMAGES, err);
+    r = bind_dir(images_fd, CAY_STAGE_IMAGES, err);
     if (r == 0)
-        r = bind_dir(engine->files_fd, CAY_STAGE_FILES, err);
+        r = bind_dir(files_fd, CAY_STAGE_FILES, err);
     if (r == 0)
         r = stage_void(err);
     if (r == 0)

@@ -15,10 +15,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 static const char *const allowed[] = {
     /* files */
@@ -523,11 +521,4 @@ int cay_seccomp_build(struct sock_fprog *out, struct cay_error *err)
     free(judge.filter);
     free(both.filter);
     return r;
-}
-
-int cay_seccomp_load(const struct sock_fprog *program, struct cay_error *err)
-{
-    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, program) < 0)
-        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot load the seccomp program");
-    return 0;
 }

@@ -5,5 +5,3 @@
 #include <linux/filter.h>
 
 int cay_seccomp_build(struct sock_fprog *out, struct cay_error *err);
-/* Irrevocably, for the calling process and all its children; no_new_privs must be set. */
-int cay_seccomp_load(const struct sock_fprog *program, struct cay_error *err);

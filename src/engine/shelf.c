@@ -2,6 +2,7 @@
 #include "engine/shelf.h"
 #include "base/buf.h"
 #include "base/path.h"
+#include "engine/leftover.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -102,7 +103,7 @@ int cay_shelf_each_use(const struct cay_engine *e,
         char path[288], *text;
         struct cay_image image;
         snprintf(path, sizeof path, "%s/image", entry->d_name);
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.' || cay_leftover_is(entry->d_name)) /* nobody's any more */
             continue;
         r = cay_path_read(fd, path, CAY_MAX_IMAGE_TEXT, &a, &text, NULL, err);
         if (r == 0 && *text && (r = cay_image_parse(&a, text, &image, err)) == 0)

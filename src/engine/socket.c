@@ -77,7 +77,7 @@ static bool make_pid1(struct cay_sockets *out)
     return fd >= 0 && connect(fd, (struct sockaddr *)&to, len) == 0;
 }
 
-/* As engine/berth.c sets them. Where one fails, something is refused that need not be. */
+/* As engine/filler.c sets them. Where one fails, something is refused that need not be. */
 static void set_switches(void)
 {
     static const struct {
@@ -99,8 +99,9 @@ static void set_switches(void)
 static bool settle(struct cay_sockets *out, bool guards)
 {
     struct cay_error err;
+    CAY_AUTO_FD int sock = -1;
     set_switches();
-    if (cay_network_open(&err) < 0 || cay_network_catch(guards, &err) < 0)
+    if (cay_network_open(&sock, &err) < 0 || cay_network_catch(sock, guards, &err) < 0)
         cay_log_error(&err, "a sandbox has no way out to the network");
     return make_pid1(out);
 }

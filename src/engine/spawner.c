@@ -16,8 +16,10 @@
 #include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -113,12 +115,17 @@ static int make_dirs(int dir, bool again, struct cay_error *err)
     return 0;
 }
 
-/* Without a detour by another name: until there is a record nobody looks at it. */
+/* It may be there already, from who had these files before. Without a detour by another name: until
+ * there is a record nobody looks at it. */
 static int keep_image(int dir, const char *text, struct cay_error *err)
 {
-    ssize_t len = (ssize_t)strlen(text);
-    CAY_AUTO_FD int fd = openat(dir, "image", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, text, (size_t)len) != len)
+    static char there[CAY_MAX_IMAGE_TEXT];
+    const size_t len = strlen(text);
+    CAY_AUTO_FD int fd = openat(dir, "image", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    ssize_t n = fd < 0 ? -1 : read(fd, there, sizeof there);
+    if (n == (ssize_t)len && memcmp(there, text, len) == 0)
+        return 0;
+    if (n < 0 || (n > 0 && ftruncate(fd, 0) < 0) || pwrite(fd, text, len, 0) != (ssize_t)len)
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot keep the image's settings");
     return 0;
 }
@@ -171,7 +178,7 @@ static int bring_up(struct making *m, struct cay_berth *berth, struct cay_error 
     if (r < 0)
         return r;
     cay_engine_crash("create-box-made", rq->id);
-    struct cay_plan plan = {m->engine, &order, berth, listener};
+    struct cay_plan plan = {&m->engine->kit, &order, berth, listener};
     r = cay_sandbox_spawn(&plan, record_pid, m, &m->killed, err);
     if (r == 0 && has_files(m->job))
         (void)cay_tree_limit(m->engine, rq->id, rq->disk_bytes, &ignored); /* a bit more */
@@ -184,11 +191,12 @@ static int bring_up(struct making *m, struct cay_berth *berth, struct cay_error 
 
 static int remove_cgroup(struct cay_engine *engine, const char *id, struct cay_error *err)
 {
-    int r = cay_cgroup_remove(&engine->cgroups, id, err);
+    cay_leftover_put_cgroups(&engine->kit.cgroups, id);
+    int r = cay_cgroup_remove(&engine->kit.cgroups, id, err);
     for (int i = 0; r < 0 && i < REMOVE_TRIES; i++) {
-        cay_cgroup_kill(&engine->cgroups, id);
+        cay_cgroup_kill(&engine->kit.cgroups, id);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-        r = cay_cgroup_remove(&engine->cgroups, id, err);
+        r = cay_cgroup_remove(&engine->kit.cgroups, id, err);
     }
     if (r == CAY_ERR_CONFLICT)
         return cay_fail(err, CAY_ERR_TIMEOUT,
@@ -271,7 +279,7 @@ static int change_limits(struct cay_engine *engine, const struct cay_engine_requ
         return cay_fail_as(err, CAY_ERR_CONFLICT, "DISK_IN_USE",
                            "its files take %llu bytes, more than the new limit",
                            (unsigned long long)used);
-    int r = cay_cgroup_limit(&engine->cgroups, rq->id, &limits, err);
+    int r = cay_cgroup_limit(&engine->kit.cgroups, rq->id, &limits, err);
     return r < 0 ? r : cay_tree_limit(engine, rq->id, rq->disk_bytes, err);
 }
 
@@ -292,7 +300,7 @@ static int run(struct cay_engine *engine, const struct cay_job *job, struct cay_
         return remove_box(engine, rq->id, rq->volume, rq->drop_volume, err);
     case CAY_JOB_FREEZE:
     case CAY_JOB_THAW:
-        return cay_cgroup_freeze(&engine->cgroups, rq->id, job->op == CAY_JOB_FREEZE, err);
+        return cay_cgroup_freeze(&engine->kit.cgroups, rq->id, job->op == CAY_JOB_FREEZE, err);
     case CAY_JOB_SNAPSHOT:
         return rq->id[0] == *CAY_TREE_BACKUP
                    ? cay_tree_backup(engine, rq->other, rq->id, &reply->copied, err)
@@ -305,11 +313,41 @@ static int run(struct cay_engine *engine, const struct cay_job *job, struct cay_
     return cay_fail(err, CAY_ERR_INTERNAL, "no job %u", job->op);
 }
 
+/* Of libraries: a first process calls none but the C library before it becomes cay-init; and what a
+ * sanitizer puts beneath that. */
+static int leave_out(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    static const char *const kept[] = {"/libc.", "/ld-", "linux-vdso", "san.so"};
+    (void)size;
+    (void)arg;
+    if (!*info->dlpi_name) /* ourselves */
+        return 0;
+    for (size_t i = 0; i < CAY_COUNT(kept); i++)
+        if (strstr(info->dlpi_name, kept[i]))
+            return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+        uintptr_t begin = (info->dlpi_addr + part->p_vaddr) & ~page;
+        uintptr_t end = (info->dlpi_addr + part->p_vaddr + part->p_memsz + page) & ~page;
+        if (part->p_type == PT_LOAD) /* copied after all, it is only slower */
+            (void)madvise((void *)begin, end - begin, MADV_DONTFORK);
+    }
+    return 0;
+}
+
+/* From now on hulls get from us what they need and no more. */
+static void bequeath(void)
+{
+    cay_hull_be_expendable();
+    (void)dl_iterate_phdr(leave_out, NULL);
+}
+
 void cay_spawner_serve(struct cay_engine *engine, int sock)
 {
     struct cay_job job;
     int fds[CAY_BERTH_FDS], fd_count;
-    cay_hull_bequeath();
+    bequeath();
     for (;;) {
         struct cay_job_reply reply = {0};
         ssize_t n = cay_packet_recv(sock, &job, sizeof job, fds, CAY_BERTH_FDS, &fd_count);

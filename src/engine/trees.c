@@ -160,13 +160,13 @@ static int copy_files(const struct cay_engine *e, const char *from_id, int from,
         r = cay_path_open_dir(e->files_fd, name, 0700, &to, err);
     if (r < 0)
         return r;
-    bool still = cay_id_is_sandbox(from_id) && !cay_cgroup_is_frozen(&e->cgroups, from_id) &&
-                 cay_cgroup_freeze(&e->cgroups, from_id, true, &ignored) == 0;
+    bool still = cay_id_is_sandbox(from_id) && !cay_cgroup_is_frozen(&e->kit.cgroups, from_id) &&
+                 cay_cgroup_freeze(&e->kit.cgroups, from_id, true, &ignored) == 0;
     if (still)
         cay_engine_crash("copy-frozen", from_id);
     r = copy_upper(from, to, copied, err);
     if (still)
-        (void)cay_cgroup_freeze(&e->cgroups, from_id, false, &ignored);
+        (void)cay_cgroup_freeze(&e->kit.cgroups, from_id, false, &ignored);
     return r;
 }
 

@@ -11,8 +11,8 @@ static void never_less(uint64_t *told, uint64_t *now)
 void cay_usage_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p)
 {
     struct cay_usage usage;
-    cay_cgroup_usage(&d->engine.cgroups, p->request.id, &usage);
-    cay_io_read(&d->engine.cgroups, p->request.id, box->record.pid, &usage);
+    cay_cgroup_usage(&d->engine.kit.cgroups, p->request.id, &usage);
+    cay_io_read(&d->engine.kit.cgroups, p->request.id, box->record.pid, &usage);
     /* who has ended is missing until its parent has waited for it, and for good if it does not */
     never_less(&box->io_bytes[0], &usage.io_read_bytes);
     never_less(&box->io_bytes[1], &usage.io_write_bytes);

@@ -63,7 +63,7 @@ def test_every_thing_has_one_row(data):
                  "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "I/O accounting", "swap accounting",
                  "btrfs, simple quotas", "XFS, project quotas", "loop devices", "mkfs.btrfs", "mkfs.xfs", "mmdebstrap", "user namespaces", "process ids",
                  "open files", "inotify watches", "capabilities", "CAP_SYS_RESOURCE", "disk space", "memory", "clock",
-                 "data directory", "port", "image", "id ranges", "nftables", "cay-init", "cay-file", "libcurl", "libgit2"):
+                 "data directory", "port", "image", "id ranges", "nftables", "cay-init", "cay-file", "cay-berth", "libcurl", "libgit2"):
         assert what in rows, what
 
 
@@ -71,7 +71,7 @@ def test_without_root(tmp_path):
     for directory in (tmp_path, *tmp_path.parents):
         if directory.as_posix().startswith("/tmp/"):
             directory.chmod(0o755)
-    for name in ("cay", "cay-init", "cay-file"):
+    for name in ("cay", "cay-init", "cay-file", "cay-berth"):
         shutil.copy(BUILD / name, tmp_path / name)
     code, report, rows = doctor("--data", str(tmp_path / "data"), program=(str(tmp_path / "cay"),), user=65534,
                                 group=65534, extra_groups=[])
@@ -80,9 +80,9 @@ def test_without_root(tmp_path):
     assert rows["seccomp"]["status"] == "ok"
 
 
-@pytest.mark.parametrize("name", ["cay-init", "cay-file"])
+@pytest.mark.parametrize("name", ["cay-init", "cay-file", "cay-berth"])
 def test_without_a_program_of_ours(data, tmp_path, name):
-    for there in {"cay", "cay-init", "cay-file"} - {name}:
+    for there in {"cay", "cay-init", "cay-file", "cay-berth"} - {name}:
         shutil.copy(BUILD / there, tmp_path / there)
     code, report, rows = doctor(*data, program=(str(tmp_path / "cay"),))
     assert code == 1 and report["canServe"] is False

@@ -148,3 +148,14 @@ def test_devices_are_shared_with_nobody(client):
     until(lambda: client.exec("one", ["test", "-s", "/tmp/held"])["exitCode"] == 0, "one holds its lock")
     assert client.exec("two", "exec 9</dev/null; flock -n -x 9")["exitCode"] == 0
     assert client.exec("one", "exec 9</dev/null; flock -n -x 9")["exitCode"] == 1
+
+
+LOW_PORT = ["python3", "-c", "import socket; socket.socket().bind(('0.0.0.0', 80)); "
+            "socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP); print('fine')"]
+
+
+@pytest.mark.native("a container's are the Engine's")
+@pytest.mark.parametrize("user", ["root", "1000"])
+def test_low_ports_and_ping(client, box, user):
+    """The network is not the sandbox's own to change, so what root may do there is open to everybody."""
+    assert client.sh("box", LOW_PORT, user=user) == "fine\n"

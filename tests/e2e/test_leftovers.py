@@ -76,8 +76,18 @@ def test_what_is_kept_is_empty(server, client):
     assert client.delete(f"/sandbox/{box}").status == 200
     assert kept(server)
     for name in kept(server):
-        assert os.listdir(os.path.join(trees(server), name)) == []
+        here = os.path.join(trees(server), name)
+        assert sorted(os.listdir(here)) == ["image", "work"] and os.listdir(os.path.join(here, "work")) == []
     assert server.traces() == {}
+
+
+def test_its_image_is_its_own(server, client):
+    """What the first was made of lies there still; whatever is started or copied later is of the second's."""
+    box = reused(server, client, image="busybox")
+    assert client.post(f"/sandbox/{box}/stop").status == 200 and client.post(f"/sandbox/{box}/start").status == 200
+    assert client.post(f"/sandbox/{box}/fork", {"name": "copy"}).status == 201
+    for name in (box, "copy"):
+        assert client.sh(name, "test ! -e /etc/debian_version && readlink -f /bin/ls") == "/bin/busybox\n"
 
 
 @pytest.mark.parametrize("size", [0.1, 0.3])

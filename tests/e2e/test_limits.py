@@ -105,6 +105,20 @@ def test_all_together_leave_room(server, client, box):
     assert knob(parent, "cpu.shares", "cpu.weight") in ("512", "50")
 
 
+@pytest.mark.native("a container's cgroups are the Engine's")
+def test_everybody_is_inside(server, client, box):
+    """pid 1 and whatever it starts are in each of the sandbox's cgroups. None of those is one that a process has to be
+    moved into, which would hold up every fork of the host: they are of v1, or of threads; or of v2 alone, and cloned into."""
+    client.detach("box", ["sleep", "60"])
+    name, dirs = server.group(box["id"]), [Path(d) for d in proc.cgroup_dirs(server.group(box["id"]))]
+    inside = proc.in_cgroup(name)
+    assert len(inside) == 2 and server.init(box["id"]) in inside
+    for pid in inside:
+        assert proc.text(pid, "cgroup").count(f"/{name}\n") == len(dirs)
+    types = [(d / "cgroup.type").read_text().strip() for d in dirs if (d / "cgroup.type").exists()]
+    assert types == (["domain"] if len(dirs) == 1 else types and ["threaded"])
+
+
 def test_throttled(server, client):
     """A processor's tenth is no more than that, however busy it is."""
     box = client.create("box", cpuCores=0.1)

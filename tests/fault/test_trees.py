@@ -83,9 +83,12 @@ def rubbish(server, name):
 
 
 def waits(server, name):
-    """Empty, for a sandbox to come; or it has just become that one's."""
+    """Empty, but for what only the engine writes, for a sandbox to come; or it has just become that one's."""
+    if not name.startswith("spare-"):
+        return False
     try:
-        return name.startswith("spare-") and not os.listdir(files(server, name))
+        left = set(os.listdir(files(server, name)))
+        return left <= {"image", "work"} and not ("work" in left and os.listdir(files(server, name, "work")))
     except FileNotFoundError:
         return True
 

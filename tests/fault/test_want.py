@@ -74,23 +74,44 @@ def test_create(fresh, want):
     assert client.sh("unlucky", "echo fine") == "fine\n"
 
 
+def use_up(client):
+    """What is made ahead, until one is refused; the names of those that were made."""
+    made = []
+    for i in range(MORE_THAN_READY):
+        answer = client.post("/sandbox", small(f"b{i}"))
+        if answer.status != 201:
+            break
+        made.append(f"b{i}")
+    refused(answer)
+    return made
+
+
 @pytest.mark.parametrize("calls,error", [("clone", "EAGAIN"), ("clone", "ENOSPC"), ("unshare", "ENOMEM"), ("unshare", "ENOSPC"),
                                          ("clone3", "EAGAIN"), ("openat", "EMFILE")])
 def test_no_more_berths(fresh, calls, error):
     """What is made ahead is used up, and no more can be made."""
     server = fresh().start()
-    client, made = server.client(), []
+    client = server.client()
     until(lambda: len(of_engine(server, "cay-hull")) >= READY, "berths are ready", 20)
     with failing(of_engine(server, "cay-berths"), calls, f"error={error}"):
-        for i in range(MORE_THAN_READY):
-            answer = client.post("/sandbox", small(f"b{i}"))
-            if answer.status != 201:
-                break
-            made.append(f"b{i}")
-        refused(answer)
+        made = use_up(client)
         refused(client.post("/sandbox", small("another")))
     settle(server, client, made)
     client.create(**small("lucky"))
+    assert client.sh("lucky", "echo fine") == "fine\n"
+
+
+def test_no_one_to_make_berths(fresh):
+    """The program that makes them cannot be started for a while."""
+    server = fresh().start()
+    client = server.client()
+    until(lambda: len(of_engine(server, "cay-hull")) >= READY, "berths are ready", 20)
+    with failing(of_engine(server, "engine"), "execveat", "error=ENOMEM"):
+        for pid in of_engine(server, "cay-berths"):
+            os.kill(pid, signal.SIGKILL)
+        made = use_up(client)
+    settle(server, client, made)
+    until(lambda: client.post("/sandbox", small("lucky")).status == 201, "they are made again", 10)
     assert client.sh("lucky", "echo fine") == "fine\n"
 
 

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of the engine's a berth and its hull are made with. Spawners have it in their memory;
+ * cay-berths, a program of its own, is sent it as its first message. */
+#pragma once
+#include "engine/cgroup.h"
+#include <linux/filter.h>
+#include <stdbool.h>
+
+struct cay_kit {
+    int ids_fd;  /* see berth.h */
+    int init_fd; /* cay-init, a sealed memfd */
+    int file_fd; /* cay-file, the same */
+    bool guards; /* see cay_network_catch */
+    struct cay_cgroups cgroups;
+    struct sock_fprog seccomp;
+};
+
+/* -1 with errno. */
+int cay_kit_send(const struct cay_kit *kit, int sock);
+/* Waits for it. NULL: nobody sends one. */
+const struct cay_kit *cay_kit_receive(int sock);

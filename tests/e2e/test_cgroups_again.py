@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cgroups of a sandbox that met no limit are given to a next one, which cannot tell."""
+import os
+from pathlib import Path
+
+import pytest
+
+from harness import proc
+
+pytestmark = [pytest.mark.native("a container's cgroups are the Engine's"),
+              pytest.mark.skipif(not Path("/sys/fs/cgroup/memory").is_dir(), reason="those of v2 cannot be named anew")]
+MIB = 1 << 20
+TRIES = 60  # spawners keep what they removed, each for itself: now and then another one is asked
+EAT = ["python3", "-c", "bytearray(100 << 20)"]
+
+
+def kept(server):
+    parents = proc.cgroup_dirs(f"cay-{server.instance()}")
+    return {name for d in parents for name in os.listdir(d) if name.startswith("spare-")}
+
+
+def memory(ident):
+    [found] = [d for d in proc.cgroup_dirs(ident) if os.path.exists(f"{d}/memory.limit_in_bytes")]
+    return Path(found)
+
+
+def again(client, leave, **spec):
+    """Makes sandboxes, and deletes them after `leave`, until one has the memory cgroup of another: that one."""
+    used = set()
+    for i in range(TRIES):
+        box = client.create(f"box{i}", **(spec if i else {"memoryGB": 0.25}))
+        number = memory(box["id"]).stat().st_ino
+        if number in used:
+            return box
+        used.add(number)
+        leave(box["id"])
+        assert client.delete(f"/sandbox/{box['id']}").status == 200
+    raise AssertionError("none was used again")
+
+
+@pytest.mark.parametrize("size", [0.125, 1])
+def test_its_limits_are_its_own(server, client, size):
+    """Less than what the first had, or more; and the most that it had is not the first one's."""
+    box = again(client, lambda ident: client.exec(ident, EAT), memoryGB=size, cpuCores=0.5)
+    limits = [int((memory(box["id"]) / name).read_text()) for name in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes")
+              if (memory(box["id"]) / name).exists()]
+    assert set(limits) == {int(size * 1024) * MIB}
+    used = client.get(f"/sandbox/{box['id']}/stats").json()
+    assert used["memory"]["peakBytes"] < 20 * MIB and used["memory"]["limitBytes"] == limits[0]
+    assert client.sh(box["id"], "cat /sys/fs/cgroup/cpu.max") == "50000 100000\n"
+    assert client.exec(box["id"], ["python3", "-c", "bytearray(200 << 20)"])["reason"] == ("oom" if size < 0.2 else "exited")
+
+
+def test_kills_are_not_the_next_ones(server, client):
+    """They are counted for as long as there is a cgroup: whoever met a limit leaves its cgroups to nobody."""
+    box = client.create("first", memoryGB=0.125)
+    number = memory(box["id"]).stat().st_ino
+    assert client.exec("first", ["python3", "-c", "bytearray(1 << 30)"])["reason"] == "oom"
+    assert client.delete("/sandbox/first").status == 200
+    for i in range(TRIES // 4):
+        other = client.create(f"other{i}")
+        assert memory(other["id"]).stat().st_ino != number
+        assert client.delete(f"/sandbox/other{i}").status == 200
+
+
+def test_an_engine_that_was_killed_leaves_none(server, client):
+    box = again(client, lambda ident: None)
+    assert client.delete(f"/sandbox/{box['id']}").status == 200
+    before = kept(server)
+    assert before
+    server.kill("engine")
+    server.recover()
+    assert not before & kept(server), "what it has is its own, of the sandbox that it tried"
