@@ -156,7 +156,7 @@ static void shape_cause(struct cay_json_writer *w, const struct cay_execution *e
     char text[CAY_CAUSE_SIZE];
     if (ex->status != CAY_EXEC_EXITED || !ex->reason)
         return;
-    if (ex->signal && ex->process[0])
+    if (ex->process[0])
         cay_jw_str(w, "process", ex->process);
     if (cay_core_cause(ex, text))
         cay_jw_str(w, "message", text);

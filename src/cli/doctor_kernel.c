@@ -363,6 +363,16 @@ static void try_io(const struct cay_probe *p, const struct cay_place *place, str
         cay_doctor_say(out, CAY_FINE, "%s", "");
 }
 
+static void try_log(const struct cay_probe *p, const struct cay_place *place, struct cay_found *out)
+{
+    CAY_AUTO_FD int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    (void)p, (void)place;
+    if (fd < 0)
+        cay_doctor_failed(out, "/dev/kmsg");
+    else
+        cay_doctor_say(out, CAY_FINE, "%s", "");
+}
+
 #define NS_LOST "sandboxes cannot be made"
 #define NS_FIX "use a kernel with this namespace; inside a container: let it make namespaces"
 #define USER_FIX NS_FIX "; inside a chroot: nobody can make one there, make it a root of its own"
@@ -398,5 +408,8 @@ const struct cay_probe cay_doctor_kernel[] = {
      "modprobe nft_tproxy nft_reject_inet", 0, NULL},
     {"I/O accounting", false, false, try_io, "nobody counts what is read and written",
      "use a kernel with CONFIG_TASK_IO_ACCOUNTING", 0, NULL},
+    {"kernel log", false, false, try_log,
+     "who is killed for want of memory below a command has no name in its answer",
+     "inside a container: give it /dev/kmsg and CAP_SYSLOG", 0, NULL},
     {0},
 };

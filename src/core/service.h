@@ -307,6 +307,6 @@ bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *ex
 /* What the word and the number of one that ended do not say; false: they say it all. */
 bool cay_core_cause(const struct cay_execution *ex, char text[CAY_CAUSE_SIZE]);
 /* The word for an exit record, or NULL while it is being found out; `asked` says that NULL was the
- * answer before. */
+ * answer before. With the word its `process` is what is known by now. */
 const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,
-                            const struct cay_record_exit *end, int64_t ended_at_ms, bool asked);
+                            struct cay_record_exit *end, int64_t ended_at_ms, bool asked);

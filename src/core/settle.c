@@ -2,9 +2,9 @@
 /* Executions, as log and facts tell them together.
  *
  * An exit record is final; only its reason may be corrected, to `disk`, or to `oom` where pid 1
- * could not count. Without one an execution runs if its sandbox's pid 1 says so, and is lost
- * otherwise. The order matters: pid 1 writes the record before it forgets the process, so the log
- * is read again after pid 1 was asked. */
+ * could not count, and who was killed may be named. Without one an execution runs if its sandbox's
+ * pid 1 says so, and is lost otherwise. The order matters: pid 1 writes the record before it
+ * forgets the process, so the log is read again after pid 1 was asked. */
 #include "core/settle.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -19,6 +19,7 @@
 
 #define JOBS_MAX 8192
 #define FRESH_MS 5000
+#define LATE_MS 200 /* between a process's end and the word of it */
 #define AGAIN_MS 1000
 #define UNRECORDED 1 /* lost, and the disk did not take that */
 
@@ -34,6 +35,8 @@ static int write_fact(struct cay_core *core, const struct cay_execution *ex, con
 {
     struct cay_log_fact fact = {.time_ms = time_ms};
     cay_str_copy(fact.reason, sizeof fact.reason, reason);
+    if (strcmp(reason, "oom") == 0)
+        cay_str_copy(fact.process, sizeof fact.process, ex->process);
     return cay_log_fact_write(core->logs_fd, ex->sandbox_id, ex->id, &fact, err);
 }
 
@@ -42,12 +45,22 @@ static bool may_be_oom(const struct cay_execution *ex)
     return ex->signal == SIGKILL && !ex->counted && strcmp(ex->reason, "signal") == 0;
 }
 
+static bool is_fresh(const struct cay_execution *ex)
+{
+    int64_t age_ms = cay_clock_ms() - ex->ended_at_ms;
+    return age_ms < FRESH_MS && age_ms > -FRESH_MS;
+}
+
 /* Right after its end only: later the disk may be full, or empty, of something else. */
 static bool may_be_disk(const struct cay_execution *ex)
 {
-    int64_t age_ms = cay_clock_ms() - ex->ended_at_ms;
-    return ex->exit_code != 0 && strcmp(ex->reason, "exited") == 0 && age_ms < FRESH_MS &&
-           age_ms > -FRESH_MS;
+    return ex->exit_code != 0 && strcmp(ex->reason, "exited") == 0 && is_fresh(ex);
+}
+
+/* Somebody below it was killed, whom pid 1 does not see. */
+static bool is_unnamed(const struct cay_execution *ex)
+{
+    return strcmp(ex->reason, "oom") == 0 && !ex->process[0];
 }
 
 static bool has_failed(const struct cay_execution *ex)
@@ -58,7 +71,8 @@ static bool has_failed(const struct cay_execution *ex)
 /* The log alone may not have the whole reason. */
 static bool is_suspect(const struct cay_execution *ex)
 {
-    return ex->status == CAY_EXEC_EXITED && ex->reason && (may_be_oom(ex) || may_be_disk(ex));
+    return ex->status == CAY_EXEC_EXITED && ex->reason &&
+           (may_be_oom(ex) || may_be_disk(ex) || is_unnamed(ex));
 }
 
 static bool is_full(const struct cay_usage *usage)
@@ -67,21 +81,38 @@ static bool is_full(const struct cay_usage *usage)
            usage->disk_bytes >= usage->disk_limit_bytes - usage->disk_limit_bytes / 100;
 }
 
+/* The last one before its end; or the first one behind it, if that may have come late. */
+static void name_victim(const struct cay_usage *usage, struct cay_execution *ex)
+{
+    for (int i = 0; i < CAY_VICTIMS && usage->victims[i].name[0]; i++) {
+        const struct cay_victim *v = &usage->victims[i];
+        if (v->at_ms < ex->started_at_ms || v->at_ms > ex->ended_at_ms + LATE_MS)
+            continue;
+        cay_str_copy(ex->process, sizeof ex->process, v->name);
+        if (v->at_ms <= ex->ended_at_ms)
+            return;
+    }
+}
+
 static void find_cause(struct cay_core *core, struct cay_execution *ex)
 {
     struct cay_usage usage;
     struct cay_error ignored; /* unknown: then it stays what the log says */
     if (cay_provider_usage(core->provider, ex->sandbox_id, &usage, &ignored) < 0)
         return;
-    bool killed = may_be_oom(ex);
+    bool killed = may_be_oom(ex), unnamed = is_unnamed(ex);
     bool rose = usage.oom_kills > cay_oom_before(&core->oom, ex->sandbox_id, ex->started_at_ms);
     cay_oom_saw(&core->oom, ex->sandbox_id, usage.oom_kills, cay_clock_ms());
-    if (killed && rose)
+    if (unnamed)
+        name_victim(&usage, ex);
+    else if (killed && rose)
         ex->reason = "oom";
     else if (!killed && is_full(&usage))
         ex->reason = "disk";
     else if (!killed)
         return; /* most commands that fail: not worth a file */
+    if (unnamed && !ex->process[0] && is_fresh(ex))
+        return; /* the kernel may be about to tell */
     /* nobody waits for it, and as long as the sandbox lives it can be found out again */
     (void)write_fact(core, ex, ex->reason, cay_clock_ms(), &ignored);
 }
@@ -92,6 +123,8 @@ static void apply_fact(struct cay_execution *ex, const struct cay_log_fact *fact
     for (size_t i = 0; i < CAY_COUNT(words); i++)
         if (strcmp(fact->reason, words[i]) == 0)
             ex->reason = words[i];
+    if (fact->process[0])
+        cay_str_copy(ex->process, sizeof ex->process, fact->process);
 }
 
 /* False only when it is known not to run. */
@@ -418,7 +451,7 @@ bool cay_core_lost(struct cay_core *core, const char *sandbox_id, const char *ex
 }
 
 const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const char *exec_id,
-                            const struct cay_record_exit *end, int64_t ended_at_ms, bool asked)
+                            struct cay_record_exit *end, int64_t ended_at_ms, bool asked)
 {
     struct cay_execution ex = {.status = CAY_EXEC_EXITED,
                                .reason = cay_record_exit_reason(end),
@@ -427,11 +460,13 @@ const char *cay_core_reason(struct cay_core *core, const char *sandbox_id, const
                                .counted = end->counted,
                                .ended_at_ms = ended_at_ms};
     struct cay_log_fact fact;
+    cay_str_copy(ex.process, sizeof ex.process, end->process);
     if (!has_failed(&ex))
         return ex.reason;
     bool known = cay_log_fact_read(core->logs_fd, sandbox_id, exec_id, &fact);
     if (known)
         apply_fact(&ex, &fact);
+    cay_str_copy(end->process, sizeof end->process, ex.process);
     if (known || !is_suspect(&ex))
         return ex.reason;
     if (asked)

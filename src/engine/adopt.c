@@ -31,6 +31,7 @@ static int take_over(struct cay_dispatcher *d, struct cay_box *box, struct cay_e
     if (start == 0 || start != r->start_ticks) /* none is in the record of one that was dead then */
         return 0;
     box->source.fd = cay_take_fd(&fd);
+    box->base = cay_victims_base_of(r->pid);
     cay_dispatcher_watch(d, &box->source, EPOLLIN);
     return 1;
 }

@@ -466,6 +466,9 @@ static void wake(struct cay_dispatcher *d, struct cay_source *s)
     case CAY_FROM_IMAGER:
         cay_images_ready(d, (struct cay_image_job *)s);
         break;
+    case CAY_FROM_KERNEL_LOG:
+        cay_victims_read(d);
+        break;
     case CAY_FROM_PIDFD:
         cay_boxes_died(d, (struct cay_box *)s, false, 0);
         break;
@@ -486,6 +489,7 @@ static int open_loop(struct cay_dispatcher *d, int listen_fd, struct cay_error *
     if (d->epoll_fd < 0 || d->signals.fd < 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot make the engine's loop");
     cay_dispatcher_watch(d, &d->signals, EPOLLIN);
+    cay_victims_open(d);
     return 0;
 }
 

@@ -8,6 +8,8 @@
  *   kept.c        snapshots and volumes, and what is made of another's files
  *   connect.c     the way to pid 1
  *   socket.c      sockets inside
+ *   usage.c       what a sandbox uses
+ *   victim.c      who was killed for want of memory
  *   images.c      the children that work on the image store
  *   backup.c      trees that stand still until they are copied
  *   adopt.c       finding at start what an earlier engine left
@@ -32,6 +34,7 @@ enum cay_source_kind {
     CAY_FROM_FILLER,
     CAY_FROM_PIDFD,
     CAY_FROM_IMAGER,
+    CAY_FROM_KERNEL_LOG,
 };
 
 /* First member of everything that epoll wakes us for. */
@@ -65,13 +68,15 @@ struct cay_box {
     bool killed;                 /* by us, and not dead yet */
     struct cay_error failed;     /* why it is being taken back, for whoever asked */
     struct cay_box *next_job;
-    int64_t deadline_ms;             /* SIGKILL then; 0 none */
-    int stop_fd;                     /* to pid 1, while it stops */
-    struct cay_box *from;            /* whose files its job takes */
-    unsigned held;                   /* so many jobs of others take this one's */
-    bool backup;                     /* a backup holds it: counted in `held` as well */
-    struct cay_engine_copied copied; /* how it began, as long as we remember */
-    uint64_t io_bytes[2];            /* read and written, as they were told last */
+    int64_t deadline_ms;                    /* SIGKILL then; 0 none */
+    int stop_fd;                            /* to pid 1, while it stops */
+    struct cay_box *from;                   /* whose files its job takes */
+    unsigned held;                          /* so many jobs of others take this one's */
+    bool backup;                            /* a backup holds it: counted in `held` as well */
+    struct cay_engine_copied copied;        /* how it began, as long as we remember */
+    uint64_t io_bytes[2];                   /* read and written, as they were told last */
+    uint32_t base;                          /* of its id range, while it runs; 0: not known */
+    struct cay_victim victims[CAY_VICTIMS]; /* the latest first */
     struct cay_box *next;
 };
 
@@ -121,7 +126,7 @@ struct cay_image_job {
 struct cay_dispatcher {
     struct cay_engine engine;
     int epoll_fd;
-    struct cay_source listener, signals, filler;
+    struct cay_source listener, signals, filler, kernel_log;
     struct cay_client clients[CAY_MAX_CLIENTS];
     uint32_t serial;
     struct cay_box *boxes[CAY_BOX_BUCKETS];
@@ -223,6 +228,11 @@ void cay_socket_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay
 
 /* usage.c */
 void cay_usage_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_pending *p);
+
+/* victim.c */
+void cay_victims_open(struct cay_dispatcher *d);
+void cay_victims_read(struct cay_dispatcher *d); /* what the kernel has said since the last time */
+uint32_t cay_victims_base_of(pid_t first);       /* the id range of who is inside; 0: cannot tell */
 
 /* jobs.c */
 /* A child, in which it is 0. It ends with the dispatcher, and holds nothing that is its alone. */

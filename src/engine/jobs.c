@@ -24,6 +24,7 @@ static void close_others(struct cay_dispatcher *d)
 {
     cay_close_fd(&d->epoll_fd);
     cay_close_fd(&d->listener.fd);
+    cay_close_fd(&d->kernel_log.fd);
     for (int i = 0; i < CAY_MAX_CLIENTS; i++)
         if (d->clients[i].used)
             cay_close_fd(&d->clients[i].source.fd);
@@ -225,7 +226,7 @@ static void give(struct cay_dispatcher *d, struct cay_spawner *s, struct cay_box
         job.request = box->current->request;
     if (needs_berth(box)) {
         berth = d->berths[--d->berth_count];
-        job.base = berth.base;
+        job.base = box->base = berth.base;
         job.hull = berth.hull;
     }
     int fd_count = cay_berth_to_fds(&berth, fds);

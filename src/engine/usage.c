@@ -2,6 +2,7 @@
 /* What a sandbox uses, in one answer: its cgroups, its processes, its disk. */
 #include "engine/dispatcher.h"
 #include "engine/io.h"
+#include <string.h>
 
 static void never_less(uint64_t *told, uint64_t *now)
 {
@@ -18,5 +19,7 @@ void cay_usage_answer(struct cay_dispatcher *d, struct cay_box *box, struct cay_
     never_less(&box->io_bytes[1], &usage.io_write_bytes);
     (void)cay_disk_usage(&d->engine.disk, p->request.id, &usage.disk_bytes,
                          &usage.disk_limit_bytes); /* else it cannot be told */
+    cay_victims_read(d);
+    memcpy(usage.victims, box->victims, sizeof usage.victims);
     cay_dispatcher_answer(d, p, NULL, &usage, sizeof usage, -1);
 }

@@ -138,8 +138,9 @@ int cay_log_fact_write(int logs_fd, const char *sandbox_id, const char *exec_id,
         return no_execution(err);
     if (!make_dir(logs_fd, sandbox_id))
         return cay_fail_errno(err, CAY_ERR_STORE, "cannot make the logs of %s", sandbox_id);
-    int len = snprintf(text, sizeof text, "%.*s %lld\n", (int)sizeof fact->reason - 1, fact->reason,
-                       (long long)fact->time_ms);
+    int len = snprintf(text, sizeof text, "%.*s %lld%s%.*s\n", (int)sizeof fact->reason - 1,
+                       fact->reason, (long long)fact->time_ms, *fact->process ? " " : "",
+                       (int)sizeof fact->process - 1, fact->process);
     return cay_path_replace(logs_fd, name, text, (size_t)len, 0600, err);
 }
 
@@ -161,8 +162,12 @@ bool cay_log_fact_read(int logs_fd, const char *sandbox_id, const char *exec_id,
     if (!word || word >= sizeof fact.reason || text[word] != ' ')
         return false;
     memcpy(fact.reason, text, word);
-    if (!cay_str_i64(text + word + 1, &fact.time_ms))
+    char *time = text + word + 1, *process = strchr(time, ' ');
+    if (process)
+        *process++ = 0;
+    if (!cay_str_i64(time, &fact.time_ms))
         return false;
+    cay_str_copy(fact.process, sizeof fact.process, process ? process : "");
     *out = fact;
     return true;
 }

@@ -21,6 +21,7 @@ int cay_log_open(int logs_fd, const char *sandbox_id, const char *exec_id, int *
 struct cay_log_fact {
     char reason[16];
     int64_t time_ms;
+    char process[16]; /* who was killed for want of memory; plain text, or empty: not known */
 };
 int cay_log_fact_write(int logs_fd, const char *sandbox_id, const char *exec_id,
                        const struct cay_log_fact *fact, struct cay_error *err);

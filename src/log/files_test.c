@@ -111,6 +111,12 @@ TEST(log_files_facts)
     CHECK("read", cay_log_fact_read(dir, BOX, ONE, &got));
     CHECK_STR("reason", got.reason, "oom");
     CHECK_EQ("time", got.time_ms, 1234567890123);
+    CHECK_STR("nobody", got.process, "");
+    cay_str_copy(fact.process, sizeof fact.process, "a) b c");
+    CHECK_EQ("write over it", cay_log_fact_write(dir, BOX, ONE, &fact, &err), 0);
+    CHECK("read again", cay_log_fact_read(dir, BOX, ONE, &got));
+    CHECK_EQ("time again", got.time_ms, 1234567890123);
+    CHECK_STR("somebody", got.process, "a) b c");
     int fd = openat(dir, AT "/" ONE ".fact", O_WRONLY | O_TRUNC | O_CLOEXEC);
     CHECK("half of one", write(fd, "oom 12", 6) == 6);
     (void)close(fd);

@@ -54,7 +54,8 @@ struct cay_execution {
     bool truncated;                      /* some of it is no longer in the log */
     uint64_t cpu_ms, peak_bytes;
     bool tty;                /* its output is one stream, as a terminal shows it */
-    char process[16];        /* who was ended by the signal; empty: not known */
+    char process[16];        /* who was ended by the signal, or killed for want of memory;
+                              * empty: not known */
     bool counted;            /* the log itself tells of oom and pids */
     const char *fingerprint; /* of the request that may be repeated; or NULL */
 };

@@ -382,6 +382,7 @@
 #define CAY_MEMFD_MAX (16 * CAY_MIB)
 #define CAY_ENGINE_CALL_MS 20000
 #define CAY_FREEZE_MS 5000        /* until every process of a sandbox stands still */
+#define CAY_VICTIMS 4             /* of want of memory, remembered for each sandbox */
 #define CAY_IO_LOOK_MS 2          /* for a look at what a sandbox's processes read and wrote */
 #define CAY_ENGINE_COPY_MS 300000 /* a snapshot or a fork that must copy every file */
 #define CAY_BACKUP_WAIT_MS 20000  /* for jobs under way, before a backup begins */

@@ -68,6 +68,12 @@ struct cay_sandbox {
     const char *fingerprint, *first_answer;
 };
 
+/* A process that was killed for want of memory. */
+struct cay_victim {
+    char name[16]; /* empty: none */
+    int64_t at_ms;
+};
+
 /* What a running one uses now; counters begin anew with each start. */
 struct cay_usage {
     uint64_t cpu_us, memory_bytes, memory_peak_bytes;
@@ -76,6 +82,7 @@ struct cay_usage {
     uint64_t pids_refused;                  /* forks that the limit refused */
     uint64_t disk_bytes, disk_limit_bytes;  /* 0: cannot be told */
     uint64_t io_read_bytes, io_write_bytes; /* of disks; 0 where nobody counts */
+    struct cay_victim victims[CAY_VICTIMS]; /* the latest first; none where nobody names them */
 };
 
 /* A reading of them, and what it says beside an earlier one. */

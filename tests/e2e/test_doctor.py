@@ -60,7 +60,7 @@ def test_every_thing_has_one_row(data):
     assert len(rows) == len(report["host"])
     for what in ("kernel", "user namespace", "net namespace", "pid namespace", "mount namespace", "ipc namespace",
                  "uts namespace", "cgroup namespace", "idmapped mounts", "overlayfs, mapped", "seccomp", "cgroups",
-                 "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "I/O accounting", "swap accounting",
+                 "cgroup memory", "cgroup cpu", "cgroup pids", "cgroup freezer", "I/O accounting", "kernel log", "swap accounting",
                  "btrfs, simple quotas", "XFS, project quotas", "loop devices", "mkfs.btrfs", "mkfs.xfs", "mmdebstrap", "user namespaces", "process ids",
                  "open files", "inotify watches", "capabilities", "CAP_SYS_RESOURCE", "disk space", "memory", "clock",
                  "data directory", "port", "image", "id ranges", "nftables", "cay-init", "cay-file", "cay-berth", "libcurl", "libgit2"):
