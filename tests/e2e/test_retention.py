@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import disk
 from harness.wait import until
 
 MIB = 1 << 20
@@ -20,7 +21,7 @@ def log(server, run):
 
 
 def taken(server):
-    return sum(p.stat().st_blocks * 512 for p in Path(server.data, "logs").rglob("*.log"))
+    return disk.taken(Path(server.data, "logs"), ".log")
 
 
 def is_gone(client, name, run):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import proc
+from harness.disk import taken
 from harness.wait import stretch, until
 
 PIDS_LIMIT = 512
@@ -175,17 +176,13 @@ FLOODS = {
 }
 
 
-def disk_bytes(directory):
-    return sum(f.stat().st_blocks * 512 for f in Path(directory).rglob("*") if f.is_file())
-
-
 @pytest.mark.parametrize("flood", FLOODS)
 def test_output_flood(server, client, flood):
     """F-30: bounded on disk and in memory, and every frame of the stream is valid."""
     client.create("flood")
     client.exec("flood", ["true"])
     pid = server.pid("server")
-    rss, disk = proc.rss_kib(pid), disk_bytes(os.path.join(server.data, "logs"))
+    rss, disk = proc.rss_kib(pid), taken(os.path.join(server.data, "logs"))
     ident = client.detach("flood", FLOODS[flood], timeoutMs=int(stretch(2500)))
     most, frames = 0, []
 
@@ -200,12 +197,12 @@ def test_output_flood(server, client, flood):
     reader.start()
     while client.execution("flood", ident)["status"] == "running":
         most = max(most, proc.rss_kib(pid))
-        assert disk_bytes(os.path.join(server.data, "logs")) - disk < 40 << 20
+        assert taken(os.path.join(server.data, "logs")) - disk < 40 << 20
         time.sleep(0.1)
     reader.join(stretch(30))
     assert not reader.is_alive() and frames[-1] == "exit"
     assert most - rss < 8192, f"the server grew by {most - rss} KiB"
-    assert disk_bytes(os.path.join(server.data, "logs")) - disk < 20 << 20
+    assert taken(os.path.join(server.data, "logs")) - disk < 20 << 20
     told = client.execution("flood", ident)
     assert told["reason"] == "timeout" and told["truncated"] is True
     assert client.sh("flood", "echo fine") == "fine\n"
