@@ -2,8 +2,10 @@
 /* The kernel puts a stack at the far end of the address space, with page tables of its own: 12 KiB
  * of each sandbox's memory, and more to copy for each process that it starts. This one lies with
  * the data; the other is given back, and with it all else that lies beyond our data: the arguments
- * (/proc/1/cmdline is empty) and the page that answers for the kernel. */
+ * (/proc/1/cmdline is empty) and what answers for the kernel, which older kernels put behind them.
+ */
 #include "init/init.h"
+#include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -32,6 +34,20 @@ static char *page_of(const void *at)
     return (char *)((uintptr_t)at & ~(getauxval(AT_PAGESZ) - 1));
 }
 
+/* Of what answers for the kernel. */
+static char *vdso_end(void)
+{
+    const char *at = (const char *)getauxval(AT_SYSINFO_EHDR);
+    const ElfW(Ehdr) *head = (const void *)at;
+    const char *end = at;
+    for (int i = 0; at && i < head->e_phnum; i++) {
+        const ElfW(Phdr) *part = (const ElfW(Phdr) *)(const void *)(at + head->e_phoff) + i;
+        if (part->p_type == PT_LOAD && at + part->p_vaddr + part->p_memsz > end)
+            end = at + part->p_vaddr + part->p_memsz;
+    }
+    return end > at ? page_of(end - 1) + getauxval(AT_PAGESZ) : NULL;
+}
+
 static void CAY_NORETURN moved(void)
 {
     (void)munmap(others, (size_t)(others_end - others)); /* if not, it only costs */
@@ -45,6 +61,8 @@ void cay_stack_move(void (*go_on)(void))
     const char *last = (const char *)getauxval(AT_EXECFN); /* behind it is a word at most */
     others = page_of(_end) + page;
     others_end = page_of(last + strlen(last) + sizeof last) + page;
+    if (vdso_end() > others_end)
+        others_end = vdso_end();
     next = go_on;
     if (mprotect(page_of(stack) + page, page, PROT_NONE) < 0) /* whoever runs over it dies there */
         _exit(6);

@@ -353,7 +353,7 @@ def test_projects_are_nobody_elses(fresh, tmp_path):
     with mounted(tmp_path, "xfs") as where:
         theirs = where / "theirs"
         theirs.mkdir()
-        subprocess.run(["xfs_quota", "-x", "-c", f"project -s -p {theirs} 7", "-c", "limit -p bhard=50m 7", where],
+        subprocess.run(["xfs_quota", "-x", "-c", f"project -s -p {theirs} 7", "-c", "limit -p bhard=150m 7", where],
                        check=True, capture_output=True)
         # All that is made in there is of that project, but for the trees.
         with serving(fresh, where / "one") as one, serving(fresh, theirs / "two") as two:
@@ -362,7 +362,7 @@ def test_projects_are_nobody_elses(fresh, tmp_path):
             b.create("box", diskSizeGB=0.1)
             assert fill(a, "box") <= 200 * MB and 90 * MB <= fill(b, "box") <= 100 * MB
             found = projects(where)
-            assert found.pop(7)[1] == 50 << 20
+            assert found.pop(7)[1] == 150 << 20
             assert sorted(most // MB for _, most in found.values()) == [99, 199] and all(n >= 1 << 30 for n in found)
             a.fork("box", "copy", diskSizeGB=0.3)
             used = a.get("/sandbox/copy/stats").json()["disk"]["bytes"]
