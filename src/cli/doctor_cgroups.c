@@ -33,7 +33,7 @@ static bool v2_has(const char *point, const char *controller)
 }
 
 /* Version 1 names controllers in a mount's options, version 2 in a file. Without a controller: any
- * tree of version 2, whose groups can be frozen and killed. */
+ * tree of version 2, whose groups can be frozen. */
 static bool find_tree(const char *v1_name, const char *v2_name, struct tree *out)
 {
     char line[1024], type[32], options[512];

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
 #define DYING_CPU_MILLI (1000 * 1000) /* more than any host has */
@@ -24,25 +25,29 @@ static int write_number(int dirfd, const char *name, uint64_t value)
     return cay_small_write(dirfd, name, text);
 }
 
-static uint64_t read_number(int dirfd, const char *name)
-{
-    char text[64];
-    return cay_small_read(dirfd, name, text, sizeof text) ? strtoull(text, NULL, 10) : 0;
-}
-
-/* The number behind a key in a file of "key value" lines. */
-static uint64_t read_keyed(int dirfd, const char *name, const char *key)
+/* The number that a file holds; with a key, the one behind it in "key value" lines. */
+static bool find_number(int dirfd, const char *name, const char *key, uint64_t *out)
 {
     char text[1024];
-    size_t len = strlen(key);
+    size_t len = key ? strlen(key) : 0;
     if (!cay_small_read(dirfd, name, text, sizeof text))
-        return 0;
+        return false;
     for (char *line = text; line; line = strchr(line, '\n')) {
         line += *line == '\n';
-        if (strncmp(line, key, len) == 0 && line[len] == ' ')
-            return strtoull(line + len + 1, NULL, 10);
+        if (key && (strncmp(line, key, len) != 0 || line[len] != ' '))
+            continue;
+        *out = strtoull(key ? line + len + 1 : line, NULL, 10);
+        return true;
     }
-    return 0;
+    return false;
+}
+
+/* What cannot be read is 0. */
+static uint64_t read_number(int dirfd, const char *name, const char *key)
+{
+    uint64_t n = 0;
+    (void)find_number(dirfd, name, key, &n);
+    return n;
 }
 
 /* ---- all of them ---- */
@@ -233,9 +238,9 @@ static int check_memory(const struct cay_cgroups *c, const char *id, uint64_t by
     CAY_AUTO_FD int fd = open_box(c, CAY_CG_MEMORY, id, &v2);
     if (fd < 0)
         return 0;
-    uint64_t used = read_number(fd, v2 ? "memory.current" : "memory.usage_in_bytes");
-    uint64_t cache = read_keyed(fd, "memory.stat", "inactive_file") +
-                     read_keyed(fd, "memory.stat", "active_file");
+    uint64_t used = read_number(fd, v2 ? "memory.current" : "memory.usage_in_bytes", NULL);
+    uint64_t cache = read_number(fd, "memory.stat", "inactive_file") +
+                     read_number(fd, "memory.stat", "active_file");
     uint64_t held = used > cache ? used - cache : 0;
     if (held > bytes)
         return cay_fail_as(err, CAY_ERR_CONFLICT, "MEMORY_IN_USE",
@@ -281,18 +286,27 @@ static const struct {
     [REFUSED] = {CAY_CG_PIDS, {"pids.events", "max"}, {"pids.events", "max"}},
 };
 
-static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum figure which)
+static bool find_figure(const struct cay_cgroups *c, const char *id, enum figure which,
+                        uint64_t *out)
 {
     char path[CAY_CGROUP_NAME + 64];
     bool v2 = false;
     int parent = tree_fd(c, figures[which].controller, &v2);
     const char *file = v2 ? figures[which].v2.file : figures[which].v1.file;
     const char *key = v2 ? figures[which].v2.key : figures[which].v1.key;
-    if (parent < 0)
-        return 0;
     snprintf(path, sizeof path, "%s/%s", id, file);
-    uint64_t n = key ? read_keyed(parent, path, key) : read_number(parent, path);
-    return which == CPU_TIME && !v2 ? n / 1000 : n; /* v1 tells nanoseconds */
+    if (parent < 0 || !find_number(parent, path, key, out))
+        return false;
+    if (which == CPU_TIME && !v2)
+        *out /= 1000; /* v1 tells nanoseconds */
+    return true;
+}
+
+static uint64_t read_figure(const struct cay_cgroups *c, const char *id, enum figure which)
+{
+    uint64_t n = 0;
+    (void)find_figure(c, id, which, &n);
+    return n;
 }
 
 static int open_figure(const struct cay_cgroups *c, const char *id, enum figure which)
@@ -322,6 +336,20 @@ void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_us
                               .pids = (uint32_t)got[PIDS],
                               .oom_kills = got[OOM_KILLS],
                               .pids_refused = got[REFUSED]};
+}
+
+bool cay_cgroup_is_empty(const struct cay_cgroups *c, const char *id)
+{
+    uint64_t pids;
+    return find_figure(c, id, PIDS, &pids) && pids == 0;
+}
+
+bool cay_cgroup_is_blank(const struct cay_cgroups *c, const char *id, uint64_t most_bytes)
+{
+    uint64_t bytes, kills, refused;
+    return cay_cgroup_is_empty(c, id) && find_figure(c, id, MEMORY, &bytes) &&
+           bytes <= most_bytes && find_figure(c, id, OOM_KILLS, &kills) && kills == 0 &&
+           find_figure(c, id, REFUSED, &refused) && refused == 0;
 }
 
 void cay_cgroup_total(const struct cay_cgroups *c, const char *id, struct cay_usage *out)
@@ -409,19 +437,33 @@ void cay_cgroup_hurry(const struct cay_cgroups *c, const char *id)
     (void)set_cpu(c, id, DYING_CPU_MILLI, &ignored);
 }
 
-/* Where one write cannot do it. Whoever is born meanwhile is met the next time. */
+/* Its number may be another's by now: so whoever has it is held, and then looked at. Of a thread
+ * that is not its process's first there is no descriptor; that one is listed, too. */
+static void kill_one(pid_t pid, const char *id)
+{
+    char path[32], text[1024], place[CAY_ID_SIZE + 2];
+    CAY_AUTO_FD int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
+    snprintf(place, sizeof place, "/%s\n", id);
+    if (fd >= 0 && cay_small_read(AT_FDCWD, path, text, sizeof text) && strstr(text, place))
+        (void)syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+}
+
+/* Where one write cannot do it. Whoever is born meanwhile is met the next time. In each tree: one
+ * who is about to enter them is not in all of them yet. */
 static void kill_each(const struct cay_cgroups *c, const char *id)
 {
-    char line[32];
-    int fd = cay_cgroup_open_procs(c, id);
-    FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
-    while (in && fgets(line, sizeof line, in)) {
-        pid_t pid = (pid_t)strtol(line, NULL, 10);
-        if (pid > 0)
-            (void)kill(pid, SIGKILL);
+    for (int i = 0; i < c->tree_count; i++) {
+        char path[CAY_ID_SIZE + 32], line[32];
+        snprintf(path, sizeof path, "%s/%s", id,
+                 c->trees[i].threaded ? "cgroup.threads" : "cgroup.procs");
+        int fd = openat(c->trees[i].parent_fd, path, O_RDONLY | O_CLOEXEC);
+        FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+        while (in && fgets(line, sizeof line, in))
+            kill_one((pid_t)strtol(line, NULL, 10), id);
+        if (in)
+            fclose(in);
     }
-    if (in)
-        fclose(in);
 }
 
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id)

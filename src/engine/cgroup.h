@@ -2,7 +2,7 @@
 /* Limits and usage of a sandbox, on cgroup v2, v1, or both side by side.
  *
  * A hierarchy is a mounted cgroup tree. On a v2 host there is one; on a v1 host one per controller,
- * and often an empty v2 tree beside them, which still kills and freezes. A sandbox has a directory
+ * and often an empty v2 tree beside them, which still freezes. A sandbox has a directory
  * of its own, cay-<instance>/<id>, in each hierarchy that has something we use. */
 #pragma once
 #include "base/error.h"
@@ -18,7 +18,7 @@ enum cay_controller {
     CAY_CG_CPUACCT,
     CAY_CG_PIDS,
     CAY_CG_FREEZER, /* v1 has it as a controller; the v2 tree does it by itself */
-    CAY_CG_UNIFIED, /* the v2 tree itself: kill */
+    CAY_CG_UNIFIED, /* the v2 tree itself; it kills where it is not one of threads */
     CAY_CG_COUNT,
 };
 
@@ -71,6 +71,10 @@ int cay_cgroup_enter(const struct cay_cgroups *c, const char *id, bool v2_too,
 int cay_cgroup_open_procs(const struct cay_cgroups *c, const char *id);
 /* All of it but the disk, and what is read and written (engine/io.h). What nobody counts is 0. */
 void cay_cgroup_usage(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
+bool cay_cgroup_is_empty(const struct cay_cgroups *c, const char *id); /* and this is known */
+/* And it has at most so much memory, nobody in it was killed for want of that, and nobody was
+ * refused a process; who cannot tell says no. */
+bool cay_cgroup_is_blank(const struct cay_cgroups *c, const char *id, uint64_t most_bytes);
 /* What of it is to be told of one that has ended: processor time, most memory, kills. */
 void cay_cgroup_total(const struct cay_cgroups *c, const char *id, struct cay_usage *out);
 /* The files that count kills for want of memory and refused processes, as pid 1 reads them; -1
@@ -88,7 +92,7 @@ void cay_cgroup_let_die(const struct cay_cgroups *c, const char *id);
 /* And if that takes long: nobody in it waits for processor time. To say so the kernel looks at
  * every cgroup there is. */
 void cay_cgroup_hurry(const struct cay_cgroups *c, const char *id);
-/* SIGKILL to whatever is still in it (v2), best effort. */
+/* SIGKILL to whatever is still in it, best effort. */
 void cay_cgroup_kill(const struct cay_cgroups *c, const char *id);
 /* Gone is fine. CAY_ERR_CONFLICT while a process is still in it. */
 int cay_cgroup_remove(const struct cay_cgroups *c, const char *id, struct cay_error *err);

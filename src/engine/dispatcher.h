@@ -138,6 +138,7 @@ struct cay_dispatcher {
     int berth_count, berths_asked;
     pid_t filler_pid, trash_pid, disk_pid;
     pid_t build_pids[CAY_BUILDS + CAY_BUILD_LOOKS]; /* those of builds first; 0: none */
+    int64_t filler_at_ms;                           /* when it was started */
     int64_t disk_at_ms, sweep_at_ms;                /* when the disk is looked at next */
     bool trash_wanted;                              /* something was moved there */
     struct cay_reaped early[64]; /* children that died before we knew whose they were */

@@ -168,13 +168,15 @@ static void find_v2_controllers(struct cay_cgroups *c)
 /* A v2 tree without controllers can be entered by a thread, which is the one way in that does not
  * hold up the whole host (cay_cgroup_enter). But only from within the same domain of threads: the
  * tree's root, where we go, and whoever we start. Where that is refused it is entered by process.
- */
+ * In a container the tree's top is no root: made threaded, it would be of no use to its others. */
 static void thread_v2(struct cay_cgroups *c)
 {
     int at = c->of[CAY_CG_UNIFIED];
     if (at < 0 || c->of[CAY_CG_MEMORY] == at || c->of[CAY_CG_CPU] == at || c->of[CAY_CG_PIDS] == at)
         return;
     int parent = c->trees[at].parent_fd;
+    if (!cay_cgroups_move(c) || faccessat(parent, "../cgroup.type", F_OK, 0) == 0)
+        return;
     /* In this order: a tree that is one of threads takes no process from elsewhere any more. */
     c->trees[at].threaded = cay_small_write(parent, "../cgroup.procs", "0") == 0 &&
                             cay_small_write(parent, "cgroup.type", "threaded") == 0;

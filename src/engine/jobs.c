@@ -14,7 +14,8 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define JOB_MS 15000 /* a spawner that takes longer is replaced */
+#define JOB_MS 15000   /* a spawner that takes longer is replaced */
+#define FILLER_MS 1000 /* a filler that lives longer is no failure to start one */
 
 /* ---- processes of our own ---- */
 
@@ -125,6 +126,7 @@ static int start_filler(struct cay_dispatcher *d, struct cay_error *err)
 {
     d->filler.kind = CAY_FROM_FILLER;
     d->berths_asked = 0;
+    d->filler_at_ms = cay_clock_mono_ms();
     int r = start_child(d, "cay-berths", &d->filler.fd, &d->filler_pid, serve_filler, err);
     if (r < 0)
         return r;
@@ -369,7 +371,9 @@ bool cay_jobs_child_died(struct cay_dispatcher *d, pid_t pid)
         cay_dispatcher_unwatch(d, &d->filler);
         cay_close_fd(&d->filler.fd);
         d->filler_pid = 0;
-        if (start_filler(d, &err) < 0)
+        /* One that ends at once would end again and again: the next tick starts the next. */
+        bool lived = cay_clock_mono_ms() - d->filler_at_ms > FILLER_MS;
+        if (lived && start_filler(d, &err) < 0)
             cay_log_error(&err, "cannot replace the filler of berths");
         cay_jobs_pump(d);
         return true;

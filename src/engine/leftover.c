@@ -128,34 +128,46 @@ static bool is_for_all(const struct cay_cgroups *c, int tree)
     return !c->trees[tree].v2 && c->of[CAY_CG_CPUACCT] != tree && c->of[CAY_CG_FREEZER] != tree;
 }
 
-/* Kills and refusals are counted for as long as there is a cgroup. And nobody is in it: one that is
- * named anew does not refuse it, as one that is removed would. */
-static bool tells_nothing(const struct cay_cgroups *c, const char *id)
-{
-    struct cay_usage usage;
-    if (cay_cgroups_lacks(c, CAY_CG_PIDS))
-        return false; /* nobody knows */
-    cay_cgroup_usage(c, id, &usage);
-    return usage.pids == 0 && usage.pids_refused == 0 && usage.oom_kills == 0 &&
-           usage.memory_bytes <= MOST_MEMORY;
-}
-
-void cay_leftover_put_cgroups(const struct cay_cgroups *c, const char *id)
+static bool put_cgroup(const struct cay_cgroups *c, int tree, const char *id)
 {
     char name[CAY_LEFTOVER_NAME];
     struct stat st;
-    bool asked = false;
-    for (int i = 0; i < c->tree_count; i++) {
-        if (!is_for_all(c, i) || cgroups[i] == CGROUPS ||
-            fstatat(c->trees[i].parent_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_nlink > 2)
-            continue; /* cgroups in it are somebody's, too */
-        if (!asked && !tells_nothing(c, id))
-            return;
-        asked = true;
-        cay_leftover_name(name, cgroups[i]);
-        if (renameat(c->trees[i].parent_fd, id, c->trees[i].parent_fd, name) == 0)
-            cgroups[i]++;
+    int parent = c->trees[tree].parent_fd;
+    if (!is_for_all(c, tree) || cgroups[tree] == CGROUPS ||
+        fstatat(parent, id, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_nlink > 2)
+        return false; /* cgroups in it are somebody's, too */
+    cay_leftover_name(name, cgroups[tree]);
+    if (renameat(parent, id, parent, name) < 0)
+        return false;
+    cgroups[tree]++;
+    return true;
+}
+
+static void put_back(const struct cay_cgroups *c, int tree, const char *id)
+{
+    char name[CAY_LEFTOVER_NAME];
+    int parent = c->trees[tree].parent_fd;
+    cay_leftover_name(name, --cgroups[tree]);
+    (void)renameat(parent, name, parent, id);
+}
+
+/* Kills and refusals are counted for as long as there is a cgroup. And one that is named anew does
+ * not refuse it when somebody is in it, as one that is removed would: a first process whose spawner
+ * died may have been about to enter. By the old name nobody comes in any more. */
+void cay_leftover_put_cgroups(const struct cay_cgroups *c, const char *id)
+{
+    char name[CAY_LEFTOVER_NAME];
+    int of_pids = c->of[CAY_CG_PIDS];
+    if (of_pids < 0 || !cay_cgroup_is_blank(c, id, MOST_MEMORY) || !put_cgroup(c, of_pids, id))
+        return;
+    cay_leftover_name(name, cgroups[of_pids] - 1);
+    if (!cay_cgroup_is_empty(c, name)) {
+        put_back(c, of_pids, id);
+        return;
     }
+    for (int i = 0; i < c->tree_count; i++)
+        if (i != of_pids)
+            (void)put_cgroup(c, i, id);
 }
 
 /* The most it ever had, and the limit that must not be below the other. */
@@ -175,8 +187,9 @@ void cay_leftover_take_cgroups(const struct cay_cgroups *c, const char *id)
         if (cgroups[i] == 0)
             continue;
         cay_leftover_name(name, --cgroups[i]);
-        if (renameat(c->trees[i].parent_fd, name, c->trees[i].parent_fd, id) == 0 &&
-            c->of[CAY_CG_MEMORY] == i)
+        if (renameat(c->trees[i].parent_fd, name, c->trees[i].parent_fd, id) < 0)
+            (void)unlinkat(c->trees[i].parent_fd, name, AT_REMOVEDIR); /* there is one already */
+        else if (c->of[CAY_CG_MEMORY] == i)
             forget_memory(c->trees[i].parent_fd, id);
     }
 }

@@ -77,7 +77,7 @@ static bool make_pid1(struct cay_sockets *out)
     return fd >= 0 && connect(fd, (struct sockaddr *)&to, len) == 0;
 }
 
-/* As engine/filler.c sets them. Where one fails, something is refused that need not be. */
+/* As filler.c and rootfs.c set them. Where one fails, something is refused that need not be. */
 static void set_switches(void)
 {
     static const struct {

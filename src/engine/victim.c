@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define RECORD_MAX 8192 /* the kernel's own bound is below that */
@@ -34,16 +36,19 @@ static void copy_name(const char *from, const char *end, char out[16])
     out[len] = 0;
 }
 
-/* A name may hold anything, also what stands behind it: so that is looked for from the end. */
+/* A name may hold anything, also what stands behind it: so that is looked for from the end. What
+ * stands before it is more than a name can be: in other lines of the kernel names come first. */
 bool cay_victim_parse(const char *record, uint32_t *uid_out, char name_out[16])
 {
-    static const char *const begins[] = {";Memory cgroup out of memory", ";Out of memory"};
-    static const char killed[] = ": Killed process ", sizes[] = ") total-vm:", uid[] = ", UID:";
-    const char *text = strchr(record, ';');
-    bool meant = false;
-    for (size_t i = 0; text && i < CAY_COUNT(begins); i++)
-        meant |= strncmp(text, begins[i], strlen(begins[i])) == 0;
-    const char *who = meant ? strstr(text, killed) : NULL;
+    static const char *const begins[] = {
+        ";Memory cgroup out of memory: Killed process ", ";Out of memory: Killed process ",
+        ";Out of memory (oom_kill_allocating_task): Killed process "};
+    static const char sizes[] = ") total-vm:", uid[] = ", UID:";
+    const char *text = strchr(record, ';'), *who = NULL;
+    bool by_kernel = strtoul(record, NULL, 10) < 8; /* a process that writes there gets more */
+    for (size_t i = 0; text && by_kernel && !who && i < CAY_COUNT(begins); i++)
+        if (strncmp(text, begins[i], strlen(begins[i])) == 0)
+            who = text + strlen(begins[i]);
     const char *name = who ? strchr(who, '(') : NULL, *end = name ? last_of(name, sizes) : NULL;
     const char *id = end ? strstr(end, uid) : NULL;
     if (!id)
@@ -80,17 +85,25 @@ void cay_victims_read(struct cay_dispatcher *d)
         ssize_t n = read(d->kernel_log.fd, record, sizeof record - 1);
         if (n < 0 && errno == EPIPE)
             continue; /* it was too fast for us: some are lost */
-        if (n <= 0)
+        if (n <= 0) {
+            if (n == 0 || errno != EAGAIN) {
+                cay_dispatcher_unwatch(d, &d->kernel_log);
+                cay_close_fd(&d->kernel_log.fd);
+            }
             return;
+        }
         record[n] = 0;
         note(d, record);
     }
 }
 
-/* Not every host lets us. Then nobody is named. */
+/* Not every host lets us, and in some containers it is something else. Then nobody is named. */
 void cay_victims_open(struct cay_dispatcher *d)
 {
-    int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 11)))
+        cay_close_fd(&fd);
     d->kernel_log = (struct cay_source){CAY_FROM_KERNEL_LOG, fd};
     if (fd < 0)
         return;

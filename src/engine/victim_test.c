@@ -30,6 +30,12 @@ static const struct {
     {"an escape that ends too soon", HEAD "1 (abc\\x)" TAIL, 1055392744, "abc?"},
     {"what a process is called, in other words of the kernel",
      "6,1,2,-;: Killed process (x) total-vm:1kB, UID:7 [12]: segfault at 0\n", 0, NULL},
+    {"what a process and its program are called",
+     "6,1,2,-;Out of memory[4711]: segfault at 0 ip 0 sp 0 error 4 in x: Killed process 1 (x) "
+     "total-vm:1kB, UID:1055392744 p[1149,1]\n",
+     0, NULL},
+    {"somebody else's words",
+     "14,1,2,-;Out of memory: Killed process 7 (x) total-vm:1kB, UID:9 pgtables:1kB\n", 0, NULL},
     {"who asked", "4,1,2,-;tail invoked oom-killer: gfp_mask=0xcc0, order=0\n", 0, NULL},
     {"cut off", HEAD "14102 (tail) total-vm:263768kB, anon-rs", 0, NULL},
     {"cut off in the name", HEAD "14102 (ta", 0, NULL},

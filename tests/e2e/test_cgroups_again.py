@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cgroups of a sandbox that met no limit are given to a next one, which cannot tell."""
 import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from harness import proc
+from harness.wait import until
 
 pytestmark = [pytest.mark.native("a container's cgroups are the Engine's"),
               pytest.mark.skipif(not Path("/sys/fs/cgroup/memory").is_dir(), reason="those of v2 cannot be named anew")]
@@ -71,3 +74,31 @@ def test_an_engine_that_was_killed_leaves_none(server, client):
     server.kill("engine")
     server.recover()
     assert not before & kept(server), "what it has is its own, of the sandbox that it tried"
+
+
+def children(server, name):
+    return [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == name]
+
+
+def test_who_comes_late_stays_out(server, client):
+    """A first process that was let go by a spawner that died then: what it was to enter is gone, or another's."""
+    hulls = until(lambda: len(found := children(server, "cay-hull")) > 1 and found, "some wait")
+    for pid in hulls:
+        os.kill(pid, signal.SIGSTOP)
+    answers = []
+    asked = threading.Thread(target=lambda: answers.append(server.client().post("/sandbox", {"name": "late"})))
+    asked.start()
+    # On record: from now on it is told to go, and waited for.
+    records = Path(server.data, "engine", "records")
+    until(lambda: [p for p in records.iterdir() if p.is_file() and p.stat().st_size], "it is on record")
+    for pid in children(server, "cay-spawn"):
+        os.kill(pid, signal.SIGKILL)
+    asked.join()
+    assert answers[0].status >= 500, answers
+    for pid in hulls:
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: server.inits() == [] and server.traces() == {}, "nothing is left")
+    for name in kept(server):
+        assert proc.in_cgroup(name) == [], "nobody is in what waits for the next one"
+    client.create("next")
+    assert client.sh("next", "echo fine") == "fine\n"
