@@ -26,7 +26,7 @@
 
 extern char _end[];                          /* of our data; by the linker */
 static _Alignas(16) char stack[STACK_BYTES]; /* by the page it would push others onto theirs */
-static char *others, *others_end;
+static char *others, *others_end, *behind;
 static void (*next)(void);
 
 static char *page_of(const void *at)
@@ -34,23 +34,23 @@ static char *page_of(const void *at)
     return (char *)((uintptr_t)at & ~(getauxval(AT_PAGESZ) - 1));
 }
 
-/* Of what answers for the kernel. */
+/* Of what answers for the kernel: a whole file, whose table of sections is the last thing in it. It
+ * is given back whole, or not at all. */
 static char *vdso_end(void)
 {
     const char *at = (const char *)getauxval(AT_SYSINFO_EHDR);
     const ElfW(Ehdr) *head = (const void *)at;
-    const char *end = at;
-    for (int i = 0; at && i < head->e_phnum; i++) {
-        const ElfW(Phdr) *part = (const ElfW(Phdr) *)(const void *)(at + head->e_phoff) + i;
-        if (part->p_type == PT_LOAD && at + part->p_vaddr + part->p_memsz > end)
-            end = at + part->p_vaddr + part->p_memsz;
-    }
-    return end > at ? page_of(end - 1) + getauxval(AT_PAGESZ) : NULL;
+    if (!at)
+        return NULL;
+    return page_of(at + head->e_shoff + (size_t)head->e_shnum * head->e_shentsize - 1) +
+           getauxval(AT_PAGESZ);
 }
 
 static void CAY_NORETURN moved(void)
 {
     (void)munmap(others, (size_t)(others_end - others)); /* if not, it only costs */
+    if (behind > others_end)
+        (void)munmap(others_end, (size_t)(behind - others_end));
     next();
     _exit(6);
 }
@@ -61,8 +61,7 @@ void cay_stack_move(void (*go_on)(void))
     const char *last = (const char *)getauxval(AT_EXECFN); /* behind it is a word at most */
     others = page_of(_end) + page;
     others_end = page_of(last + strlen(last) + sizeof last) + page;
-    if (vdso_end() > others_end)
-        others_end = vdso_end();
+    behind = vdso_end();
     next = go_on;
     if (mprotect(page_of(stack) + page, page, PROT_NONE) < 0) /* whoever runs over it dies there */
         _exit(6);
