@@ -318,9 +318,11 @@ def test_one_that_somebody_reads_stays(client, box):
 
 
 @pytest.mark.native("Docker makes no archives of snapshots")
-def test_one_that_goes_while_it_is_exported(server, box):
+def test_one_that_goes_while_it_is_exported(server, client):
     """Either is first, and the engine lives on."""
     engine = server.pid("engine")
+    client.create("box", image="busybox")
+    client.sh("box", "head -c 30000000 /dev/urandom > f")  # enough to be in the midst of it
     with ThreadPoolExecutor(4) as pool:
         for _ in range(12):
             client = server.client()  # exports outlast an idle connection
