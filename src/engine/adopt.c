@@ -82,8 +82,6 @@ static void adopt_in(struct cay_dispatcher *d, int dir_fd)
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (cay_id_is_sandbox(e->d_name) && !cay_boxes_find(d, e->d_name))
             adopt(d, e->d_name);
-        else if (cay_leftover_is(e->d_name))
-            (void)unlinkat(dir_fd, e->d_name, 0); /* next time, then */
     if (dir)
         closedir(dir);
 }
@@ -92,7 +90,8 @@ void cay_adopt_all(struct cay_dispatcher *d)
 {
     cay_trees_clear(&d->engine, CAY_TREE_NEW);
     cay_trees_clear(&d->engine, CAY_LEFTOVER);
-    cay_leftover_clear_cgroups(&d->engine.kit.cgroups);
+    cay_leftover_clear_cgroups(&d->engine.kit.cgroups, CAY_LEFTOVER);
+    cay_leftover_clear_files(d->engine.records_fd, CAY_LEFTOVER);
     adopt_in(d, d->engine.records_fd);
     adopt_in(d, d->engine.files_fd); /* what is there without a record */
     if (d->box_count)

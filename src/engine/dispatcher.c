@@ -549,7 +549,7 @@ int cay_engine_run(const struct cay_config *cfg, int listen_fd)
             next = cay_clock_mono_ms() + TICK_MS;
         }
     }
-    cay_leftover_clear_cgroups(&d.engine.kit.cgroups);
+    cay_leftover_clear_cgroups(&d.engine.kit.cgroups, CAY_LEFTOVER);
     cay_cgroups_close(&d.engine.kit.cgroups, d.engine.instance, d.box_count == 0);
     return 0;
 }

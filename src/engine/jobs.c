@@ -4,6 +4,8 @@
 #include "base/log.h"
 #include "base/packet.h"
 #include "engine/dispatcher.h"
+#include "engine/leftover.h"
+#include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -343,6 +345,17 @@ bool cay_jobs_coming_up(const struct cay_dispatcher *d)
 
 /* ---- when one of ours dies ---- */
 
+/* What it has put by for others is of no use to them. */
+static void clear_after(struct cay_dispatcher *d, pid_t pid)
+{
+    char prefix[CAY_LEFTOVER_NAME];
+    cay_leftover_prefix(prefix, pid);
+    cay_trees_clear(&d->engine, prefix);
+    cay_leftover_clear_cgroups(&d->engine.kit.cgroups, prefix);
+    cay_leftover_clear_files(d->engine.records_fd, prefix);
+    d->trash_wanted = true;
+}
+
 static void spawner_died(struct cay_dispatcher *d, struct cay_spawner *s)
 {
     struct cay_error err;
@@ -351,6 +364,7 @@ static void spawner_died(struct cay_dispatcher *d, struct cay_spawner *s)
                  box ? box->record.entry.id : "");
     cay_dispatcher_unwatch(d, &s->source);
     cay_close_fd(&s->source.fd);
+    clear_after(d, s->pid);
     s->pid = 0;
     if (start_spawner(d, s, &err) < 0)
         cay_log_error(&err, "cannot replace a spawner");

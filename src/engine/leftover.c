@@ -31,6 +31,11 @@ void cay_leftover_name(char out[CAY_LEFTOVER_NAME], unsigned n)
     snprintf(out, CAY_LEFTOVER_NAME, CAY_LEFTOVER "%d-%u", (int)getpid(), n);
 }
 
+void cay_leftover_prefix(char out[CAY_LEFTOVER_NAME], pid_t of)
+{
+    snprintf(out, CAY_LEFTOVER_NAME, CAY_LEFTOVER "%d-", (int)of);
+}
+
 bool cay_leftover_is(const char *name)
 {
     return strncmp(name, CAY_LEFTOVER, strlen(CAY_LEFTOVER)) == 0;
@@ -194,18 +199,26 @@ void cay_leftover_take_cgroups(const struct cay_cgroups *c, const char *id)
     }
 }
 
-void cay_leftover_clear_cgroups(const struct cay_cgroups *c)
+static void clear(int parent, const char *prefix, int flags)
 {
-    for (int i = 0; i < c->tree_count; i++) {
-        int parent = c->trees[i].parent_fd;
-        int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-        for (struct dirent *e; dir && (e = readdir(dir));)
-            if (cay_leftover_is(e->d_name))
-                (void)unlinkat(parent, e->d_name, AT_REMOVEDIR); /* next time, then */
-        if (dir)
-            closedir(dir);
-        else
-            cay_close_fd(&fd);
-    }
+    int fd = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+            (void)unlinkat(parent, e->d_name, flags); /* next time, then */
+    if (dir)
+        closedir(dir);
+    else
+        cay_close_fd(&fd);
+}
+
+void cay_leftover_clear_cgroups(const struct cay_cgroups *c, const char *prefix)
+{
+    for (int i = 0; i < c->tree_count; i++)
+        clear(c->trees[i].parent_fd, prefix, AT_REMOVEDIR);
+}
+
+void cay_leftover_clear_files(int dir_fd, const char *prefix)
+{
+    clear(dir_fd, prefix, 0);
 }

@@ -2,7 +2,7 @@
 /* What a sandbox leaves and the next one can begin with.
  *
  * Spawners put it by instead of removing it, each for itself: under a name of its own, in the
- * directory where it lay. What a spawner that is gone has put by, the next engine removes. */
+ * directory where it lay. What a spawner that is gone has put by, the engine removes. */
 #pragma once
 #include "engine/cgroup.h"
 #include "engine/disk.h"
@@ -13,6 +13,8 @@
 /* The n-th of this process. */
 void cay_leftover_name(char out[CAY_LEFTOVER_NAME], unsigned n);
 bool cay_leftover_is(const char *name);
+/* What all begin with that another one put by. */
+void cay_leftover_prefix(char out[CAY_LEFTOVER_NAME], pid_t of);
 
 /* Out of sight at once, then emptied and put by, or removed where that takes too long. An empty one
  * has an image's settings in it, and an empty directory `work`. False: nothing was done, it has too
@@ -26,5 +28,6 @@ bool cay_leftover_take_disk(const struct cay_disk *d, const char *id, uint64_t b
 void cay_leftover_put_cgroups(const struct cay_cgroups *c, const char *id);
 /* Some of what cay_cgroup_make would make, or all, or none. Their limits are the last one's. */
 void cay_leftover_take_cgroups(const struct cay_cgroups *c, const char *id);
-/* Of whoever put them by. */
-void cay_leftover_clear_cgroups(const struct cay_cgroups *c);
+/* All that begin so. */
+void cay_leftover_clear_cgroups(const struct cay_cgroups *c, const char *prefix);
+void cay_leftover_clear_files(int dir_fd, const char *prefix);
