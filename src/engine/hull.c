@@ -140,16 +140,25 @@ static int build(struct hull *h, struct cay_error *err)
     return cay_rootfs_enter(&h->tree, h->berth, &h->order, err);
 }
 
+static int gave_up(struct cay_error *err)
+{
+    return cay_fail(err, CAY_ERR_PROVIDER, "the spawner gave up");
+}
+
 /* Its cgroups are there, and it is on record. Only in them the cgroup namespace: made before, the
  * host's paths would show in /proc/self/cgroup. */
 static int wait_for_go(const struct hull *h, struct cay_error *err)
 {
     char go;
     if (cay_packet_recv(h->sock, &go, 1, NULL, 0, NULL) != 1)
-        return cay_fail(err, CAY_ERR_PROVIDER, "the spawner gave up");
+        return gave_up(err);
     int r = cay_cgroup_enter(&h->kit->cgroups, h->order.request.id, !h->cloned_into, err);
     if (r < 0)
         return r;
+    /* Whoever let us go may have died since, and what we entered be the next one's of our name.
+     * From now on we are found in it: a spawner that dies later is no matter. */
+    if (recv(h->sock, &go, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+        return gave_up(err);
     if (unshare(CLONE_NEWCGROUP) < 0)
         return cay_fail_count(err, "cannot make a cgroup namespace");
     return 0;
