@@ -311,8 +311,11 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         if (!d->no_berth) /* they are asked for again and again */
             cay_log_error(&err, "no berth");
         d->no_berth = true;
-        if (r == CAY_ERR_INTERNAL) /* SIGCHLD brings the rest */
+        if (r == CAY_ERR_INTERNAL) { /* or it is there, and we had no room for what it gave */
             cay_dispatcher_unwatch(d, &d->filler);
+            (void)kill(d->filler_pid, SIGKILL); /* SIGCHLD brings the rest */
+            err.code = CAY_ERR_HOST_BUSY;
+        }
         fail_waiting(d, &err);
         return;
     }
