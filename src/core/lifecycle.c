@@ -428,6 +428,8 @@ static const char *why_down(const struct cay_death *death)
         return CAY_HOST_RESTARTED;
     if (strcmp(death->reason, "stopped") == 0)
         return "stopped";
+    if (strcmp(death->reason, "deleted") == 0)
+        return "a deletion that was cut short is finished";
     if (death->has_signal)
         return "engine fault: the sandbox's first process crashed";
     if (death->has_exit)
@@ -451,13 +453,16 @@ static void note_death(struct cay_sandbox *sb, const struct cay_death *death)
 }
 
 /* A persistent one rests until it is started again; one that was stopped is stopped; one that a
- * restart of the host took is terminated; any other is left to be looked at, in error. */
+ * restart of the host took is terminated, and so is one that the provider is taking away: whoever
+ * asked for that may have been told that nobody answered. Any other is left to be looked at, in
+ * error. */
 int cay_core_died_held(struct cay_core *core, struct cay_sandbox *sb, const struct cay_death *death,
                        int64_t ended_at_ms, struct cay_arena *a, struct cay_error *err)
 {
     bool by_host = strcmp(death->reason, "host_restart") == 0;
     bool rests = sb->spec.persistent || strcmp(death->reason, "stopped") == 0;
-    if (by_host && !rests)
+    bool goes = strcmp(death->reason, "deleted") == 0;
+    if (goes || (by_host && !rests))
         return cay_core_delete_held(core, sb, death->reason, why_down(death), a, err);
     int r = cay_state_apply(&sb->state, rests ? CAY_REST : CAY_DIE, err);
     if (r < 0)

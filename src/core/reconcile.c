@@ -104,6 +104,12 @@ static bool is_being_stopped(const struct cay_sandbox *sb)
     return is_up(sb) && sb->has_death && !is_being_deleted(sb);
 }
 
+/* The provider takes it away already. */
+static bool is_going(const struct cay_provider_entry *entry)
+{
+    return !entry->running && entry->death.reason && strcmp(entry->death.reason, "deleted") == 0;
+}
+
 static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entry *entry)
 {
     if (was_never_finished(sb) || is_being_deleted(sb))
@@ -114,7 +120,7 @@ static bool differs(const struct cay_sandbox *sb, const struct cay_provider_entr
         return sb->state != CAY_ERROR || !sb->spec.persistent;
     if (entry->unknown)
         return false;
-    if (is_being_stopped(sb))
+    if (is_being_stopped(sb) || is_going(entry))
         return true;
     return is_up(sb) ? !entry->running || entry->paused != (sb->state == CAY_PAUSED)
                      : entry->running;

@@ -277,6 +277,8 @@ static const struct {
     {"stopped while we were away", false, "stopped", CAY_STOPPED, "stopped", 1},
     {"the host was restarted", false, "host_restart", CAY_TERMINATED, "host_restart", 0},
     {"the host was restarted, persistent", true, "host_restart", CAY_STOPPED, "host_restart", 1},
+    {"being deleted", false, "deleted", CAY_TERMINATED, "deleted", 0},
+    {"being deleted, persistent", true, "deleted", CAY_TERMINATED, "deleted", 0},
     {"vanished", false, NULL, CAY_TERMINATED, "error", 0},
     {"vanished, persistent", true, NULL, CAY_ERROR, "error", 0},
 };

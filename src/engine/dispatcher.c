@@ -109,6 +109,17 @@ void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entr
             (void)cay_packet_send(d->clients[i].source.fd, e, sizeof *e, NULL, 0, NULL, 0);
 }
 
+/* As it is; but of one that is to go nothing else counts, whatever it died of. */
+static struct cay_engine_entry entry_of(const struct cay_box *box)
+{
+    struct cay_engine_entry entry = box->record.entry;
+    if (box->record.intent == CAY_INTENT_DESTROY) {
+        entry.state = CAY_ENGINE_STOPPED;
+        cay_str_copy(entry.reason, sizeof entry.reason, "deleted");
+    }
+    return entry;
+}
+
 static int list_boxes(struct cay_dispatcher *d, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = memfd_create("list", MFD_CLOEXEC);
@@ -118,8 +129,10 @@ static int list_boxes(struct cay_dispatcher *d, struct cay_error *err)
     for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
         for (struct cay_box *box = d->boxes[i]; box; box = box->next)
             if (box->job != CAY_JOB_CREATE && cay_id_is_sandbox(box->record.entry.id) &&
-                strcmp(box->record.entry.id, CAY_TRIAL_ID) != 0)
-                fwrite(&box->record.entry, sizeof box->record.entry, 1, f);
+                strcmp(box->record.entry.id, CAY_TRIAL_ID) != 0) {
+                struct cay_engine_entry entry = entry_of(box);
+                fwrite(&entry, sizeof entry, 1, f);
+            }
     if (fclose(f) != 0)
         return cay_fail_errno(err, CAY_ERR_INTERNAL, "cannot write a list");
     return cay_take_fd(&fd);

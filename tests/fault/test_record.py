@@ -74,6 +74,35 @@ def test_removed_behind_our_back(fresh):
     assert client.delete("/sandbox/victim").status == 200 and client.sandbox("other")["status"] == "RUNNING"
 
 
+def row(server, ident):
+    """As it is on the disk, which tells what a server means to do that does not answer yet."""
+    db = sqlite3.connect(f"file:{server.data}/cay.db?mode=ro", uri=True)
+    try:
+        return db.execute("SELECT meta_data FROM sandboxes WHERE id = ?", (ident,)).fetchone()[0]
+    finally:
+        db.close()
+
+
+def test_a_deletion_that_the_engine_goes_on_with(fresh):
+    """The row says that it runs: who asked was told that nobody answers. It is no sandbox in error, but deleted."""
+    server = fresh().start()
+    ident = server.client().create("box", persistent=True)["id"]
+    engine, spawners = Engine(server), [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+    for pid in spawners:
+        os.kill(pid, signal.SIGSTOP)
+    engine.send("destroy", ident)
+    until(lambda: not server.inits(), "it is killed")
+    server.kill("server")
+    until(lambda: '"removal":"deleted"' in row(server, ident), "the next server has seen it")
+    for pid in spawners:
+        os.kill(pid, signal.SIGCONT)
+    server.recover()
+    client = server.client()
+    engine.answer()
+    until(lambda: client.sandbox(ident)["status"] == "TERMINATED", "its row says so")
+    assert client.sandbox(ident)["terminationReason"] == "deleted" and server.traces() == {}
+
+
 def change(server, ident, **fields):
     """Other words in what the engine wrote of a sandbox, which is as long as before."""
     record = Path(server.data, "engine", "records", ident)
