@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "core/keeper.h"
+#include "log/files.h"
+#include "log/writer.h"
+#include "model/limits.h"
 #include "tests/fixture.h"
 #include <poll.h>
 #include <signal.h>
@@ -154,6 +158,45 @@ TEST(exec_fails_for_want_of_disk)
     CHECK_EQ("delete",
              cay_core_delete(f.core, &f.me, "box", CAY_WORKSPACE_AS_IT_IS, &f.a, &sb, &err), 0);
     CHECK_STR("kept when all is gone", look(&f, sb.id, late.id).reason, "disk");
+    fixture_close(&f);
+}
+
+/* A minute ago, by pid 1, which saw nobody it could name. */
+static void write_oom(struct fixture *f, const char *id, const char *exec_id)
+{
+    static const char *const argv[] = {"true"};
+    CAY_AUTO_FD int fd = -1;
+    struct cay_error err = {0};
+    struct cay_writer w;
+    struct cay_exec_spec spec = {.argv = {(const char **)argv, 1}};
+    struct cay_record_exit end = {
+        .reason = CAY_REASON_EXITED, .exit_code = 1, .counted = 1, .oom_kills = 1};
+    CHECK_EQ("a log", cay_log_create(f->core->logs_fd, id, exec_id, &spec, &fd, &err), 0);
+    cay_writer_init(&w, fd, CAY_LOG_HEAD_BYTES, CAY_LOG_TAIL_BYTES);
+    CHECK("its end",
+          cay_writer_record(&w, CAY_RECORD_EXIT, &end, sizeof end, cay_clock_ms() - 60000));
+}
+
+/* Whom the kernel killed is known as long as the sandbox runs. */
+TEST(exec_asks_once_for_a_victim_that_nobody_can_name)
+{
+    struct fixture f;
+    struct cay_error err = {0};
+    struct cay_log_fact fact;
+    char exec_id[CAY_ID_SIZE];
+    fixture_open(&f);
+    struct cay_sandbox sb = fixture_create(&f, "box", true), down;
+    cay_id_execution(exec_id);
+    write_oom(&f, sb.id, exec_id);
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK_STR("no answer", look(&f, sb.id, exec_id).reason, "oom");
+    CHECK("is none", !cay_log_fact_read(f.core->logs_fd, sb.id, exec_id, &fact));
+    CHECK_EQ("stop", cay_core_stop(f.core, &f.me, sb.id, 0, &f.a, &down, &err), 0);
+    CHECK_STR("stopped", look(&f, sb.id, exec_id).reason, "oom");
+    CHECK("that is known", cay_log_fact_read(f.core->logs_fd, sb.id, exec_id, &fact));
+    cay_provider_fake_fail_at(f.provider, 1);
+    CHECK_STR("again", look(&f, sb.id, exec_id).process, "");
+    CHECK("nobody was asked", !cay_provider_fake_failed(f.provider));
     fixture_close(&f);
 }
 

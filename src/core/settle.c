@@ -98,9 +98,13 @@ static void find_cause(struct cay_core *core, struct cay_execution *ex)
 {
     struct cay_usage usage;
     struct cay_error ignored; /* unknown: then it stays what the log says */
-    if (cay_provider_usage(core->provider, ex->sandbox_id, &usage, &ignored) < 0)
-        return;
     bool killed = may_be_oom(ex), unnamed = is_unnamed(ex);
+    int r = cay_provider_usage(core->provider, ex->sandbox_id, &usage, &ignored);
+    bool gone = r == CAY_ERR_NOT_FOUND || r == CAY_ERR_CONFLICT;
+    if (gone && unnamed && !is_fresh(ex)) /* nobody can tell any more: it is asked once */
+        (void)write_fact(core, ex, ex->reason, cay_clock_ms(), &ignored);
+    if (r < 0)
+        return;
     bool rose = usage.oom_kills > cay_oom_before(&core->oom, ex->sandbox_id, ex->started_at_ms);
     cay_oom_saw(&core->oom, ex->sandbox_id, usage.oom_kills, cay_clock_ms());
     if (unnamed)
