@@ -31,7 +31,7 @@ BELOW = {
     "engine": ["init/proto.h", "file/tar.h", "image", "log", "model", "base"],
     # The programs' own main functions: they start what lies below and have no rules of their own.
     "supervisor": ["store", "provider/provider.h", "engine", "history/history.h", "api", "http", "core", "log", "model", "base"],
-    "cli": ["supervisor", "http", "file/file.h", "engine/message.h", "engine/network.h", "log", "model", "base"],
+    "cli": ["supervisor", "http", "file/file.h", "engine/message.h", "engine/network.h", "engine/victim.h", "log", "model", "base"],
 }
 # Within these folders each subfolder knows one backend or one dialect, and none of its sisters.
 SISTERS = {"api", "store", "provider"}

@@ -3,6 +3,7 @@
  * nobody else sees. */
 #include "cli/doctor.h"
 #include "engine/network.h"
+#include "engine/victim.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btrfs.h>
@@ -365,7 +366,7 @@ static void try_io(const struct cay_probe *p, const struct cay_place *place, str
 
 static void try_log(const struct cay_probe *p, const struct cay_place *place, struct cay_found *out)
 {
-    CAY_AUTO_FD int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    CAY_AUTO_FD int fd = cay_kernel_log_open();
     (void)p, (void)place;
     if (fd < 0)
         cay_doctor_failed(out, "/dev/kmsg");

@@ -97,18 +97,24 @@ void cay_victims_read(struct cay_dispatcher *d)
     }
 }
 
-/* Not every host lets us, and in some containers it is something else. Then nobody is named. */
-void cay_victims_open(struct cay_dispatcher *d)
+int cay_kernel_log_open(void)
 {
     struct stat st;
     int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 11)))
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISCHR(st.st_mode) || st.st_rdev != makedev(1, 11))) {
         cay_close_fd(&fd);
-    d->kernel_log = (struct cay_source){CAY_FROM_KERNEL_LOG, fd};
-    if (fd < 0)
-        return;
-    (void)lseek(fd, 0, SEEK_END); /* what was before is none of ours */
-    cay_dispatcher_watch(d, &d->kernel_log, EPOLLIN);
+        errno = ENODEV;
+    }
+    if (fd >= 0)
+        (void)lseek(fd, 0, SEEK_END);
+    return fd;
+}
+
+void cay_victims_open(struct cay_dispatcher *d)
+{
+    d->kernel_log = (struct cay_source){CAY_FROM_KERNEL_LOG, cay_kernel_log_open()};
+    if (d->kernel_log.fd >= 0) /* else nobody is named */
+        cay_dispatcher_watch(d, &d->kernel_log, EPOLLIN);
 }
 
 uint32_t cay_victims_base_of(pid_t first)

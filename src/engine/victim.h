@@ -7,5 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* To be read from its end on. -1: not every host lets us, and in some containers what has its name
+ * is something else. */
+int cay_kernel_log_open(void);
+
 /* One record, as /dev/kmsg has it; the name as text. False: it tells of something else. */
 bool cay_victim_parse(const char *record, uint32_t *uid_out, char name_out[16]);
