@@ -150,8 +150,10 @@ class Bench:
 
     def own_mib(self):
         """All that is ours and no sandbox: supervisor, server, engine, its spawners, and what it has ready for the next
-        ones, a first process each. Most are forks that share their pages: by PSS each page counts once."""
-        own = set(proc.naming(self.server.data)) - set(self.server.sandbox_processes())
+        ones, a first process each. Most are forks that share their pages: by PSS each page counts once. What the engine
+        starts may be a program of its own, which does not say whose it is."""
+        all_of_it = set(proc.naming(self.server.data)) | set(proc.children(self.server.pid("engine")))
+        own = all_of_it - set(self.server.sandbox_processes())
         if not {self.server.pid(role) for role in ("server", "engine")} <= own:
             raise Failed("server and engine are not found among the processes")
         return sum(proc.pss_kib(pid) for pid in own) / 1024
