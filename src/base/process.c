@@ -2,6 +2,7 @@
 #include "base/process.h"
 #include "base/attr.h"
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,4 +39,10 @@ bool cay_process_ends(pid_t pid)
 {
     uint64_t flags;
     return !read_number(pid, 9, &flags) || flags & EXITING;
+}
+
+void cay_process_kill(pid_t pid)
+{
+    if (pid > 0)
+        (void)kill(pid, SIGKILL); /* ended already: nothing to do */
 }

@@ -27,6 +27,27 @@ static pid_t make(bool holds, int *fd_out)
     return pid;
 }
 
+/* In a group of its own, which is all that may come to harm. */
+TEST(process_that_is_nobody_is_not_killed)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (setpgid(0, 0) < 0)
+            _exit(1);
+        cay_process_kill(0);
+        _exit(7);
+    }
+    CHECK_EQ("it ended", waitpid(pid, &status, 0), pid);
+    CHECK("by itself", WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    if ((pid = fork()) == 0)
+        for (;;)
+            pause();
+    cay_process_kill(pid);
+    CHECK_EQ("somebody is", waitpid(pid, &status, 0), pid);
+    CHECK("killed", WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
 TEST(process_that_ends_is_told_by_what_it_held)
 {
     char byte;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/packet.h"
+#include "base/process.h"
 #include "engine/dispatcher.h"
 #include "init/proto.h"
 #include <errno.h>
@@ -100,7 +101,7 @@ static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
     if (box->source.fd >= 0)
         (void)syscall(SYS_pidfd_send_signal, box->source.fd, SIGKILL, NULL, 0);
     else
-        (void)kill(box->record.pid, SIGKILL);
+        cay_process_kill(box->record.pid);
     if (box->record.paused)
         cay_cgroup_let_die(&d->engine.kit.cgroups, box->record.entry.id);
     box->killed = true;

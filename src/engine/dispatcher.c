@@ -460,6 +460,8 @@ static void tick(struct cay_dispatcher *d)
 
 static void wake(struct cay_dispatcher *d, struct cay_source *s)
 {
+    if (s->fd < 0)
+        return; /* closed by what came before it in the same batch */
     switch (s->kind) {
     case CAY_FROM_LISTENER:
         accept_client(d);

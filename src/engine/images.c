@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/packet.h"
+#include "base/process.h"
 #include "engine/dispatcher.h"
 #include "engine/export.h"
 #include "engine/layer.h"
@@ -342,7 +343,7 @@ void cay_images_client_gone(struct cay_dispatcher *d, int client)
         if (!job->used || !job->pending || job->pending->client != client)
             continue;
         if (job->pid > 0)
-            (void)kill(job->pid, SIGKILL); /* its death does the rest */
+            cay_process_kill(job->pid); /* its death does the rest */
         else
             finish(d, job, NULL, NULL, 0, -1);
     }
@@ -353,7 +354,7 @@ void cay_images_tick(struct cay_dispatcher *d, int64_t now_ms)
     for (size_t i = 0; i < CAY_COUNT(d->image_jobs); i++) {
         struct cay_image_job *job = &d->image_jobs[i];
         if (job->used && job->pid > 0 && now_ms > job->deadline_ms)
-            (void)kill(job->pid, SIGKILL);
+            cay_process_kill(job->pid);
     }
     cay_images_pump(d);
 }

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/packet.h"
+#include "base/process.h"
 #include "engine/dispatcher.h"
 #include "engine/leftover.h"
 #include "engine/trees.h"
@@ -313,7 +314,7 @@ void cay_jobs_berth_ready(struct cay_dispatcher *d)
         d->no_berth = true;
         if (r == CAY_ERR_INTERNAL) { /* or it is there, and we had no room for what it gave */
             cay_dispatcher_unwatch(d, &d->filler);
-            (void)kill(d->filler_pid, SIGKILL); /* SIGCHLD brings the rest */
+            cay_process_kill(d->filler_pid); /* SIGCHLD brings the rest */
             err.code = CAY_ERR_HOST_BUSY;
         }
         fail_waiting(d, &err);
@@ -428,6 +429,6 @@ void cay_jobs_tick(struct cay_dispatcher *d, int64_t now_ms)
 {
     for (int i = 0; i < d->spawner_count; i++)
         if (d->spawners[i].deadline_ms && now_ms > d->spawners[i].deadline_ms)
-            (void)kill(d->spawners[i].pid, SIGKILL); /* its death does the rest */
+            cay_process_kill(d->spawners[i].pid); /* its death does the rest */
     start_missing(d);
 }

@@ -253,6 +253,26 @@ def test_spawners_and_berths_die(fresh):
     assert server.pid("engine") == engine
 
 
+def test_a_filler_that_dies_after_others(fresh):
+    """Then deaths are heard before the end of what the dead one spoke through; and where it was hardly there, no other has
+    taken its place by then."""
+    server = fresh().start()
+    engine = server.pid("engine")
+    for _ in range(3):  # the second one at the latest is young
+        filler, = until(lambda: children(engine, "cay-berths"), "a filler")
+        spawner = until(lambda: children(engine, "cay-spawn"), "spawners")[0]
+        os.kill(engine, signal.SIGSTOP)
+        until(lambda: proc.state(engine) == "T", "it stands still")
+        for pid in (spawner, filler):
+            os.kill(pid, signal.SIGKILL)
+            until(lambda: proc.state(pid) == "Z", "it is dead")
+        os.kill(engine, signal.SIGCONT)
+        until(lambda: filler not in children(engine, "cay-berths"), "that is noticed")
+    made = until(lambda: (a := server.client().post("/sandbox", {})).status == 201 and a.json(), "a create succeeds", 10)
+    assert server.client().sh(made["id"], "echo hi") == "hi\n"
+    assert server.pid("engine") == engine
+
+
 def limit_files(pid, *to):
     """What it was. One who makes user namespaces is somebody else at moments, whom not every root may limit."""
     def tried():

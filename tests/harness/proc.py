@@ -37,9 +37,13 @@ def text(pid, name):
         return ""
 
 
+def state(pid):
+    """A letter, as proc(5) has them; none of somebody who is not there."""
+    return "".join(text(pid, "stat").rpartition(")")[2].split()[:1])
+
+
 def alive(pid):
-    fields = text(pid, "stat").rpartition(")")[2].split()
-    return bool(fields) and fields[0] not in "ZX"
+    return state(pid) not in ("", "Z", "X")
 
 
 def _kib(pid, name, key):

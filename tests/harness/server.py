@@ -58,7 +58,8 @@ class Server:
             log.write(f"--- {' '.join(self.command())}\n".encode())
             log.flush()
             self.process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                            stderr=log, env={**self.env, **(env or {})}, text=True)
+                                            stderr=log, env={**self.env, **(env or {})}, text=True,
+                                            process_group=0)  # whom it kills by mistake is no test
         ready = threading.Event()
         reader = threading.Thread(target=self._read_stdout, args=(self.process, ready), daemon=True)
         reader.start()
