@@ -57,6 +57,7 @@ void cay_boxes_drop(struct cay_dispatcher *d, struct cay_box *box)
     *at = box->next;
     cay_close_fd(&box->stop_fd);
     d->box_count--;
+    free(box->failed);
     free(box);
 }
 
@@ -419,6 +420,17 @@ static const char *known_name(const char *name)
     return NULL;
 }
 
+void cay_boxes_take_back(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *why,
+                         enum cay_job_op job)
+{
+    if (!box->failed)
+        box->failed = malloc(sizeof *box->failed);
+    if (!box->failed)
+        abort();
+    *box->failed = *why;
+    cay_jobs_add(d, box, job);
+}
+
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply)
 {
@@ -428,10 +440,11 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
     err.name = known_name(reply->err_name);
     if (!reply->left)
         cay_kept_release(d, box);
-    bool taken_back = box->failed.code != 0;
+    bool taken_back = box->failed;
     if (taken_back)
-        err = box->failed;
-    box->failed.code = 0;
+        err = *box->failed;
+    free(box->failed);
+    box->failed = NULL;
     box->job = 0;
     if ((job == CAY_JOB_CREATE || job == CAY_JOB_START) && reply->code == 0) {
         came_up(d, box, reply);
@@ -440,8 +453,7 @@ void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                            reply->code < 0 || taken_back ? &err : NULL))
             begin_stop(d, box);
     } else if (job == CAY_JOB_CREATE && reply->left) {
-        box->failed = err;
-        cay_jobs_add(d, box, CAY_JOB_REMOVE);
+        cay_boxes_take_back(d, box, &err, CAY_JOB_REMOVE);
         return;
     } else if (job == CAY_JOB_SNAPSHOT && reply->code == 0) {
         cay_dispatcher_answer(d, box->current, NULL, &reply->copied, sizeof reply->copied, -1);
@@ -474,22 +486,20 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box)
     reply.code = cay_fail(&reply.err, CAY_ERR_UNAVAILABLE, "the engine lost the one who did it");
     bool up = job == CAY_JOB_CREATE || job == CAY_JOB_START;
     if (job == CAY_JOB_SNAPSHOT) {
-        box->failed = reply.err;
-        cay_jobs_add(d, box, CAY_JOB_UNDO);
+        cay_boxes_take_back(d, box, &reply.err, CAY_JOB_UNDO);
         return;
     }
-    bool still = (job == CAY_JOB_FREEZE || job == CAY_JOB_THAW) && !box->failed.code;
+    bool still = (job == CAY_JOB_FREEZE || job == CAY_JOB_THAW) && !box->failed;
     if (!up && !still) {
         cay_boxes_job_done(d, box, &reply);
         return;
     }
-    box->failed = reply.err;
-    if (still) {
-        cay_jobs_add(d, box, CAY_JOB_THAW); /* once: then its state is known again */
+    if (still) { /* once: then its state is known again */
+        cay_boxes_take_back(d, box, &reply.err, CAY_JOB_THAW);
         return;
     }
     cay_cgroup_kill(&d->engine.kit.cgroups, box->record.entry.id);
-    cay_jobs_add(d, box, job == CAY_JOB_CREATE ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
+    cay_boxes_take_back(d, box, &reply.err, job == CAY_JOB_CREATE ? CAY_JOB_REMOVE : CAY_JOB_CLEAN);
 }
 
 /* ---- death ---- */

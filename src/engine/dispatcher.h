@@ -66,7 +66,7 @@ struct cay_box {
     uint32_t job;                /* enum cay_job_op that waits or runs; 0 none */
     bool died;                   /* during a job: cleared away after it */
     bool killed;                 /* by us, and not dead yet */
-    struct cay_error failed;     /* why it is being taken back, for whoever asked */
+    struct cay_error *failed;    /* why it is being taken back, for whoever asked; or NULL */
     struct cay_box *next_job;
     int64_t deadline_ms;                    /* SIGKILL then; 0 none */
     int stop_fd;                            /* to pid 1, while it stops */
@@ -179,6 +179,9 @@ void cay_boxes_drop(struct cay_dispatcher *d, struct cay_box *box);
 void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request with an id */
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply);
+/* A job failed, and this one takes back what it did; who asked is told why when that is done. */
+void cay_boxes_take_back(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *why,
+                         enum cay_job_op job);
 void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box); /* its spawner died */
 void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status);
 /* Answers whoever is served, if anybody. */

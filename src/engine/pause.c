@@ -40,8 +40,7 @@ static void frozen(struct cay_dispatcher *d, struct cay_box *box)
         return;
     }
     set_paused(box, false);
-    box->failed = err;
-    cay_jobs_add(d, box, CAY_JOB_THAW);
+    cay_boxes_take_back(d, box, &err, CAY_JOB_THAW);
 }
 
 static void thawed(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err)

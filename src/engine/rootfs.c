@@ -201,6 +201,15 @@ static void open_net(void)
         (void)cay_small_write(dir, settings[i][0], settings[i][1]); /* it can be lived without */
 }
 
+/* What was looked up on the way there, the kernel would remember as long as the sandbox lives. To
+ * take a filesystem's settings, be they as they were, it forgets what nobody has open. */
+static void forget_lookups(int fd)
+{
+    CAY_AUTO_FD int fs = cay_fspick(fd, "", FSPICK_EMPTY_PATH | FSPICK_CLOEXEC);
+    if (fs >= 0)
+        (void)cay_fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL); /* it is only memory */
+}
+
 static int make_proc(int *fd_out, struct cay_error *err)
 {
     CAY_AUTO_FD int fd = new_mount("proc", NULL, NOTHING_SPECIAL | MOUNT_ATTR_NOEXEC, err);
@@ -212,6 +221,7 @@ static int make_proc(int *fd_out, struct cay_error *err)
     if (r < 0)
         return r;
     open_net();
+    forget_lookups(fd);
     r = close_dir(CAY_STAGE_BOX_PROC "/sys", err);
     if (r == 0)
         *fd_out = cay_take_fd(&fd);
