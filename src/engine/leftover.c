@@ -64,7 +64,7 @@ static bool remove_one(int dir, const char *name, int depth, int *files_left)
         return false;
     if (lot == IS_EMPTIED)
         return empty(dir, name, depth - 1, files_left);
-    if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+    if (unlinkat(dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
         return true;
     if (errno == ENOTDIR)
         return unlinkat(dir, name, 0) == 0;

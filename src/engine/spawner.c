@@ -101,17 +101,26 @@ static int open_files(struct making *m, struct cay_error *err)
     return r < 0 ? r : cay_path_open_dir(e->files_fd, rq->id, 0700, &m->dir, err);
 }
 
-static int make_dirs(int dir, bool again, struct cay_error *err)
+/* By these overlayfs refuses to mount again what was volatile. Not there is as well. */
+static void remove_marks(const struct making *m)
 {
-    if ((mkdirat(dir, "upper", 0755) < 0 && errno != EEXIST) ||
-        (mkdirat(dir, "work", 0755) < 0 && errno != EEXIST))
+    static const char *const names[] = {"/volatile/dirty", "/volatile", ""};
+    char path[64 + CAY_ID_SIZE];
+    for (size_t i = 0; i < CAY_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/work/work/incompat%s", m->job->request.id, names[i]);
+        (void)unlinkat(m->engine->files_fd, path, i == 0 ? 0 : AT_REMOVEDIR);
+    }
+}
+
+static int make_dirs(const struct making *m, struct cay_error *err)
+{
+    if ((mkdirat(m->dir, "upper", 0755) < 0 && errno != EEXIST) ||
+        (mkdirat(m->dir, "work", 0755) < 0 && errno != EEXIST))
         return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot make the sandbox's directories");
-    if (!again)
+    if (!has_files(m->job))
         return 0;
-    (void)unlinkat(dir, "init.sock", 0); /* of the last run */
-    /* By this overlayfs refuses to mount again what was volatile. Not there is as well. */
-    (void)unlinkat(dir, "work/work/incompat/volatile/dirty", 0);
-    (void)unlinkat(dir, "work/work/incompat/volatile", AT_REMOVEDIR);
+    (void)unlinkat(m->dir, "init.sock", 0); /* of the last run */
+    remove_marks(m);
     return 0;
 }
 
@@ -172,7 +181,7 @@ static int bring_up(struct making *m, struct cay_berth *berth, struct cay_error 
     const struct cay_engine_request *rq = &m->job->request;
     int r = write_order(m, &order, err);
     if (r == 0)
-        r = make_dirs(m->dir, has_files(m->job), err);
+        r = make_dirs(m, err);
     if (r == 0)
         r = open_listener(m->dir, &listener, err);
     if (r < 0)
@@ -343,6 +352,15 @@ static void bequeath(void)
     (void)dl_iterate_phdr(leave_out, NULL);
 }
 
+/* What nobody waits for. The marks of a mount have served once it is there, and the kernel would
+ * remember what they are for as long as the sandbox lives. */
+static void settle(struct cay_engine *engine, const struct cay_job *job)
+{
+    const struct making m = {.engine = engine, .job = job};
+    if ((job->op == CAY_JOB_CREATE || job->op == CAY_JOB_START) && !job->request.persistent)
+        remove_marks(&m);
+}
+
 void cay_spawner_serve(struct cay_engine *engine, int sock)
 {
     struct cay_job job;
@@ -362,5 +380,7 @@ void cay_spawner_serve(struct cay_engine *engine, int sock)
         reply.err.name = NULL; /* a pointer of this process */
         if (cay_packet_send(sock, &reply, sizeof reply, NULL, 0, NULL, 0) < 0)
             return;
+        if (reply.code == 0)
+            settle(engine, &job);
     }
 }
