@@ -67,6 +67,7 @@ static int read_image(const struct cay_dispatcher *d, const char *id, struct cay
     char *text, path[64];
     snprintf(path, sizeof path, "%s/image", id);
     int r = cay_path_read(d->engine.files_fd, path, CAY_MAX_IMAGE_TEXT, a, &text, NULL, err);
+    cay_disk_forget(&d->engine.disk, d->engine.files_fd, path);
     return r < 0 ? r : cay_image_parse(a, text, out, err);
 }
 

@@ -273,6 +273,15 @@ bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out
     return d->ops && d->ops->usage(d, id, used_out, limit_out);
 }
 
+void cay_disk_forget(const struct cay_disk *d, int dir_fd, const char *path)
+{
+    CAY_AUTO_FD int fd = d->ops && d->ops->inlines
+                             ? openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
+                             : -1;
+    if (fd >= 0)
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* it is only memory */
+}
+
 void cay_disk_sweep(const struct cay_disk *d)
 {
     if (d->ops && d->ops->sweep)

@@ -234,4 +234,5 @@ const struct cay_disk_ops cay_disk_btrfs = {
     .remove = remove_tree,
     .usage = usage,
     .sweep = sweep,
+    .inlines = true,
 };

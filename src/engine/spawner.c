@@ -66,6 +66,7 @@ static int record_pid(void *arg, pid_t pid, struct cay_error *err)
     m->reply->started_at_ms = e->started_at_ms;
     if (m->job->op == CAY_JOB_CREATE)
         cay_box_begin(m->engine->records_fd, e->id);
+    cay_disk_forget(&m->engine->disk, m->dir, "image"); /* while the hull is at work */
     int r = cay_box_save(m->engine->records_fd, &record, err);
     if (r < 0 || !m->job->request.persistent)
         return r;

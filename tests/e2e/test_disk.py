@@ -153,6 +153,15 @@ def test_inodes_are_bounded_by_bytes(client):
     assert client.sh("box", "echo still here") == "still here\n"
 
 
+@of_btrfs
+def test_what_is_read_once_takes_no_memory(server, client):
+    """Of each sandbox: a page of it is much when there are thousands, and its tree would be written once more for it."""
+    settings = Path(trees(server), client.create("box")["id"], "image")
+    resident = ["fincore", "--bytes", "--noheadings", "--output", "RES", settings]
+    until(lambda: subprocess.run(resident, capture_output=True, check=True, text=True).stdout.strip() == "0", "no page of it is kept")
+    assert settings.read_text().startswith("layers=")
+
+
 def test_space_comes_back(server, client):
     """Deleted sandboxes' quota groups and bytes do not pile up."""
     def used():
