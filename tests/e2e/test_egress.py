@@ -144,7 +144,8 @@ def test_bytes_are_counted(client, box):
 def test_a_flood_of_questions_is_limited(client, box, net):
     before = len(net.tell()["asked"])
     codes = probe(client, box, wish("flood", "192.0.0.1", hex=question("web.example"), count=3000))[0]["codes"]
-    assert list(codes) == ["0"] and 400 <= codes["0"] < 1500, codes
+    # While a nameserver is asked no more than 64 wait for its answer: how many came meanwhile is chance.
+    assert set(codes) <= {"0", "2"} and 400 <= codes["0"] and sum(codes.values()) < 1500, codes
     assert len(net.tell()["asked"]) - before < 10
     other = client.create("beside")
     assert probe(client, other, wish("ask", "web.example"))[0]["all"] == [WEB]
