@@ -2,6 +2,7 @@
 """/workspace outlives its sandbox when asked to, whatever was done to it, and has one writer."""
 import pytest
 
+from harness import proc
 from harness.wait import until
 
 MB = 1000 * 1000
@@ -44,6 +45,26 @@ def test_round_trip(house):
     answer = house.post("/sandbox", {"name": "b", "volume": volume})
     assert answer.status == 404 and answer.error["code"] == "VOLUME_NOT_FOUND", answer
     assert house.names() == []
+
+
+def is_volatile(server, ident):
+    """Whether what is synced inside waits for no disk."""
+    root = next(line for line in proc.text(server.init(ident), "mountinfo").splitlines() if line.split()[4] == "/")
+    assert " overlay " in root, root
+    return {"volatile", "fsync=volatile"} & set(root.rsplit(" ", 1)[1].split(","))  # as this kernel says it
+
+
+@pytest.mark.native("by its overlay")
+def test_what_is_synced_in_it_outlives_the_host(shared_server, client):
+    """A volume does, so what was synced must be on the disk; what ends with the host need not be."""
+    client.create("a")
+    assert is_volatile(shared_server, client.sandbox("a")["id"])
+    volume = keep(client, "a")
+    made = client.create("b", volume=volume)["id"]
+    assert not is_volatile(shared_server, made)
+    assert client.post("/sandbox/b/stop").status == 200 and client.post("/sandbox/b/start").status == 200
+    assert not is_volatile(shared_server, made), "started again as well"
+    assert client.delete("/sandbox/b", preserveVolume="false").status == 200
 
 
 def test_one_writer(house):

@@ -228,7 +228,7 @@ static int bring_up(struct cay_provider *p, enum cay_engine_op op, const char *i
 
     cay_str_copy(rq.image, sizeof rq.image, spec->image);
     cay_str_copy(rq.hostname, sizeof rq.hostname, spec->name);
-    rq.persistent = spec->persistent;
+    rq.persistent = spec->persistent || spec->volume; /* that outlives the host as well */
     rq.socket = cay_network_leads_out(&spec->network) ? CAY_SOCKET_OUT : 0;
     set_limits(&rq, spec);
     if (op == CAY_ENGINE_CREATE) {
