@@ -284,6 +284,18 @@ static int stream_error(int error, struct cay_error *err)
                        strerror(error));
 }
 
+/* EAGAIN is what a limit of processes says; the rest is not the sandbox's doing. */
+static int no_process(int error, struct cay_error *err)
+{
+    errno = error;
+    if (error == ETIMEDOUT)
+        return cay_fail(err, CAY_ERR_TIMEOUT, "the command did not begin in time");
+    if (error != EAGAIN)
+        return cay_fail_errno(err, CAY_ERR_PROVIDER, "cannot start a process in the sandbox");
+    return cay_fail_as(err, CAY_ERR_LIMIT, "PROCESS_LIMIT",
+                       "the sandbox has as many processes as it may");
+}
+
 static int result_error(const struct cay_init_reply *reply, struct cay_error *err)
 {
     errno = reply->error;
@@ -301,8 +313,7 @@ static int result_error(const struct cay_init_reply *reply, struct cay_error *er
     case CAY_INIT_NO_CWD:
         return cay_fail_field(err, "cwd", "cannot enter the directory: %s", strerror(errno));
     case CAY_INIT_NO_PROCESS:
-        return cay_fail_as(err, CAY_ERR_LIMIT, "PROCESS_LIMIT",
-                           "the sandbox has as many processes as it may: %s", strerror(errno));
+        return no_process(reply->error, err);
     case CAY_INIT_NO_EXEC:
         return cay_fail_field(err, "command", "%s", strerror(errno));
     case CAY_INIT_STOPPING:
