@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#define HURRY_MS 100       /* most die sooner */
+#define HURRIES 8          /* at a tick: each is dear where there are many sandboxes */
 #define KILL_MS 10000      /* pid 1 not gone so long after SIGKILL: the caller is told */
 #define STOP_EXTRA_MS 1500 /* beyond the grace that pid 1 itself keeps */
 
@@ -105,8 +107,8 @@ static void begin_kill(struct cay_dispatcher *d, struct cay_box *box)
         cay_process_kill(box->record.pid);
     if (box->record.paused)
         cay_cgroup_let_die(&d->engine.kit.cgroups, box->record.entry.id);
-    box->killed = true;
     box->deadline_ms = cay_clock_mono_ms() + KILL_MS;
+    box->hurry_at_ms = cay_clock_mono_ms() + HURRY_MS;
 }
 
 static void begin_stop(struct cay_dispatcher *d, struct cay_box *box)
@@ -201,12 +203,10 @@ static void begin(struct cay_dispatcher *d, struct cay_box *box, struct cay_pend
         cay_jobs_add(d, box, CAY_JOB_START);
         return;
     case CAY_ENGINE_STOP:
-        if (!running) {
-            cay_dispatcher_answer(d, p, NULL, NULL, 0, -1);
-            return;
-        }
         box->current = p;
-        if (box->record.paused)
+        if (!running)
+            cay_jobs_add(d, box, CAY_JOB_CLEAN); /* somebody may have been stuck in there */
+        else if (box->record.paused)
             cay_jobs_add(d, box, CAY_JOB_THAW); /* who stands still hears no SIGTERM */
         else
             begin_stop(d, box);
@@ -550,7 +550,7 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
     }
     cay_close_fd(&box->stop_fd);
     box->deadline_ms = 0;
-    box->killed = false;
+    box->hurry_at_ms = 0;
     box->record.running = box->record.paused = false;
     box->record.entry.state = CAY_ENGINE_STOPPED;
     memset(box->io_bytes, 0, sizeof box->io_bytes);
@@ -574,10 +574,13 @@ void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, i
 void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms)
 {
     struct cay_error err;
+    int hurried = 0;
     for (size_t i = 0; i < CAY_BOX_BUCKETS; i++)
         for (struct cay_box *box = d->boxes[i]; box; box = box->next) {
-            if (box->killed)
+            if (box->hurry_at_ms && now_ms >= box->hurry_at_ms && hurried++ < HURRIES) {
                 cay_cgroup_hurry(&d->engine.kit.cgroups, box->record.entry.id);
+                box->hurry_at_ms = 0;
+            }
             if (!box->deadline_ms || now_ms < box->deadline_ms || !box->record.running)
                 continue;
             if (box->record.intent == CAY_INTENT_STOP && box->stop_fd >= 0) {

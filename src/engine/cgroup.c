@@ -441,7 +441,7 @@ void cay_cgroup_hurry(const struct cay_cgroups *c, const char *id)
  * that is not its process's first there is no descriptor; that one is listed, too. */
 static void kill_one(pid_t pid, const char *id)
 {
-    char path[32], text[1024], place[CAY_ID_SIZE + 2];
+    char path[32], text[4096], place[CAY_ID_SIZE + 2];
     CAY_AUTO_FD int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     snprintf(path, sizeof path, "/proc/%d/cgroup", pid);
     snprintf(place, sizeof place, "/%s\n", id);

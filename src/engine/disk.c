@@ -275,10 +275,11 @@ bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out
 
 void cay_disk_forget(const struct cay_disk *d, int dir_fd, const char *path)
 {
-    CAY_AUTO_FD int fd = d->ops && d->ops->inlines
+    struct stat st;
+    CAY_AUTO_FD int fd = d->ops && d->ops->inline_bytes
                              ? openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC)
                              : -1;
-    if (fd >= 0)
+    if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size < d->ops->inline_bytes)
         (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* it is only memory */
 }
 

@@ -70,7 +70,7 @@ struct cay_disk_ops {
     bool (*usage)(const struct cay_disk *d, const char *id, uint64_t *used_out,
                   uint64_t *limit_out);
     void (*sweep)(const struct cay_disk *d); /* optional */
-    bool inlines; /* small files lie in its own trees: to write one out takes no block and no wait */
+    off_t inline_bytes; /* smaller files lie in its own trees: to write one out takes no block */
 };
 
 extern const struct cay_disk_ops cay_disk_btrfs, cay_disk_xfs;
@@ -97,8 +97,8 @@ int cay_disk_remove(const struct cay_disk *d, const char *id, struct cay_error *
 /* What is counted to it now, and may be at most; false where nobody counts. Does not wait. */
 bool cay_disk_usage(const struct cay_disk *d, const char *id, uint64_t *used_out,
                     uint64_t *limit_out);
-/* A small file that will hardly be read again: where it is in the disk's own trees at once, no page
- * of memory is kept for it, and its tree is not written a second time when that page is. */
+/* A file that will hardly be read again: where it is small enough to lie in the disk's own trees,
+ * no page of memory is kept for it, and its tree is not written a second time when that page is. */
 void cay_disk_forget(const struct cay_disk *d, int dir_fd, const char *path);
 /* What the kernel keeps of trees that are gone. */
 void cay_disk_sweep(const struct cay_disk *d);

@@ -234,5 +234,5 @@ const struct cay_disk_ops cay_disk_btrfs = {
     .remove = remove_tree,
     .usage = usage,
     .sweep = sweep,
-    .inlines = true,
+    .inline_bytes = 2048, /* as it is mounted by default */
 };

@@ -65,7 +65,7 @@ struct cay_box {
     struct cay_pending *queue;   /* what comes next */
     uint32_t job;                /* enum cay_job_op that waits or runs; 0 none */
     bool died;                   /* during a job: cleared away after it */
-    bool killed;                 /* by us, and not dead yet */
+    int64_t hurry_at_ms;         /* killed by us: if it is not dead by then, it is hurried; or 0 */
     struct cay_error *failed;    /* why it is being taken back, for whoever asked; or NULL */
     struct cay_box *next_job;
     int64_t deadline_ms;                    /* SIGKILL then; 0 none */
@@ -133,6 +133,8 @@ struct cay_dispatcher {
     size_t box_count;
     struct cay_spawner spawners[CAY_MAX_SPAWNERS];
     int spawner_count;
+    pid_t gone[CAY_MAX_SPAWNERS]; /* that died, and have left something */
+    int gone_count;
     struct cay_box *first_job, *last_job;
     struct cay_berth berths[CAY_BERTHS_READY];
     int berth_count, berths_asked;

@@ -5,8 +5,6 @@
 #include "base/packet.h"
 #include "base/process.h"
 #include "engine/dispatcher.h"
-#include "engine/leftover.h"
-#include "engine/trees.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -349,14 +347,12 @@ bool cay_jobs_coming_up(const struct cay_dispatcher *d)
 
 /* ---- when one of ours dies ---- */
 
-/* What it has put by for others is of no use to them. */
+/* What it has put by for others is of no use to them. A child removes it, for that may take long.
+ */
 static void clear_after(struct cay_dispatcher *d, pid_t pid)
 {
-    char prefix[CAY_LEFTOVER_NAME];
-    cay_leftover_prefix(prefix, pid);
-    cay_trees_clear(&d->engine, prefix);
-    cay_leftover_clear_cgroups(&d->engine.kit.cgroups, prefix);
-    cay_leftover_clear_files(d->engine.records_fd, prefix);
+    if (d->gone_count < (int)CAY_COUNT(d->gone)) /* else the next engine removes it */
+        d->gone[d->gone_count++] = pid;
     d->trash_wanted = true;
 }
 

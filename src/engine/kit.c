@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "engine/kit.h"
+#include "base/log.h"
 #include "base/packet.h"
 
 #define KIT_FDS (3 + CAY_CG_COUNT)
@@ -20,6 +21,7 @@ static int list_fds(struct cay_kit *kit, int *fds[KIT_FDS])
 int cay_kit_send(const struct cay_kit *kit, int sock)
 {
     struct cay_kit copy = *kit;
+    copy.form = CAY_KIT_FORM;
     int *at[KIT_FDS], fds[KIT_FDS], count = list_fds(&copy, at);
     for (int i = 0; i < count; i++)
         fds[i] = *at[i];
@@ -35,10 +37,14 @@ const struct cay_kit *cay_kit_receive(int sock)
     } m;
     int *at[KIT_FDS], fds[KIT_FDS], fd_count = 0;
     ssize_t n = cay_packet_recv(sock, &m, sizeof m, fds, KIT_FDS, &fd_count);
-    if (n < (ssize_t)sizeof m.kit ||
-        (size_t)n != sizeof m.kit + m.kit.seccomp.len * sizeof *m.code ||
-        list_fds(&m.kit, at) != fd_count)
+    if (n <= 0)
         return NULL;
+    if ((size_t)n < sizeof m.kit || m.kit.form != CAY_KIT_FORM ||
+        (size_t)n != sizeof m.kit + m.kit.seccomp.len * sizeof *m.code ||
+        list_fds(&m.kit, at) != fd_count) {
+        cay_log_warn("cay-berth is of another build than the engine: start the server again");
+        return NULL;
+    }
     for (int i = 0; i < fd_count; i++)
         *at[i] = fds[i];
     m.kit.seccomp.filter = m.code;

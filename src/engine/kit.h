@@ -5,8 +5,14 @@
 #include "engine/cgroup.h"
 #include <linux/filter.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+/* Of this, of an order (plan.h) and of a berth as it is sent: raised when one of them changes. The
+ * program is read anew by each engine, and may have been replaced beside one that runs. */
+#define CAY_KIT_FORM 1
 
 struct cay_kit {
+    uint32_t form;
     int ids_fd;  /* see berth.h */
     int init_fd; /* cay-init, a sealed memfd */
     int file_fd; /* cay-file, the same */

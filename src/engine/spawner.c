@@ -299,8 +299,10 @@ static int run(struct cay_engine *engine, const struct cay_job *job, struct cay_
     const struct cay_engine_request *rq = &job->request;
     int r;
     switch (job->op) {
+    case CAY_JOB_START: /* beside nobody who did not die when it was stopped */
+        r = remove_cgroup(engine, rq->id, err);
+        return r < 0 ? r : run_up(engine, job, berth, reply, err);
     case CAY_JOB_CREATE:
-    case CAY_JOB_START:
         return run_up(engine, job, berth, reply, err);
     case CAY_JOB_CLEAN:
         r = remove_cgroup(engine, rq->id, err);

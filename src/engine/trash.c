@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/path.h"
 #include "engine/dispatcher.h"
+#include "engine/leftover.h"
 #include "engine/trees.h"
 #include <dirent.h>
 #include <errno.h>
@@ -112,9 +113,21 @@ static void empty_old(const struct cay_engine *engine, const char *id)
     CAY_AUTO_FD int again = openat(engine->trash_fd, id, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 }
 
-static void CAY_NORETURN empty(const struct cay_engine *engine, bool backups)
+static void clear_after(const struct cay_engine *engine, pid_t spawner)
 {
+    char prefix[CAY_LEFTOVER_NAME];
+    cay_leftover_prefix(prefix, spawner);
+    cay_trees_clear(engine, prefix);
+    cay_leftover_clear_cgroups(&engine->kit.cgroups, prefix);
+    cay_leftover_clear_files(engine->records_fd, prefix);
+}
+
+static void CAY_NORETURN empty(const struct cay_dispatcher *d, bool backups)
+{
+    const struct cay_engine *engine = &d->engine;
     (void)setpriority(PRIO_PROCESS, 0, 10); /* never at the cost of those who wait */
+    for (int i = 0; i < d->gone_count; i++)
+        clear_after(engine, d->gone[i]);
     if (backups)
         cay_trees_clear(engine, CAY_TREE_NEW CAY_TREE_BACKUP);
     int fd = openat(engine->trash_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -141,12 +154,13 @@ void cay_trash_tick(struct cay_dispatcher *d)
     bool backups = cay_backup_clears(d);
     pid_t pid = cay_jobs_fork(d, "cay-trash");
     if (pid == 0)
-        empty(&d->engine, backups);
+        empty(d, backups);
     d->trash_wanted = pid < 0; /* else what is there now would wait for more to come */
     if (pid < 0) {
         cay_log_warn("cannot fork to empty the trash: %s", strerror(errno));
     } else {
         d->trash_pid = pid;
+        d->gone_count = 0;
         d->backup.clearing = backups;
         d->backup.rubbish &= !backups;
     }

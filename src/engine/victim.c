@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define RECORD_MAX 8192 /* the kernel's own bound is below that */
-#define AT_ONCE 256     /* records; the rest wakes us again */
+#define AT_ONCE 16      /* records, for each of which all sandboxes are looked at */
 
 static const char *last_of(const char *text, const char *what)
 {

@@ -129,7 +129,7 @@ def test_who_comes_late_stays_out(server, client):
     asked.start()
     # On record: from now on it is told to go, and waited for.
     records = Path(server.data, "engine", "records")
-    until(lambda: [p for p in records.iterdir() if p.is_file() and p.stat().st_size], "it is on record")
+    until(lambda: [p for p in records.glob("sb-*") if p.stat().st_size], "it is on record")
     for pid in children(server, "cay-spawn"):
         os.kill(pid, signal.SIGKILL)
     asked.join()
