@@ -123,7 +123,7 @@ static int check_size(const struct cay_spec *spec, const struct cay_host *host,
                               "diskSizeGB must be from 0.1 to the %.1f that this host can give",
                               (double)most_disk(host) / 1e9);
     if (spec->gpu_count > 0) {
-        r = cay_fail_as(err, CAY_ERR_INVALID, "GPU_UNAVAILABLE", "this host has no GPU");
+        r = cay_fail_as(err, CAY_ERR_INVALID, "GPU_UNAVAILABLE", "there is no GPU to be had here");
         cay_str_copy(err->field, sizeof err->field, "gpuCount");
         return r;
     }
