@@ -11,6 +11,7 @@ import pytest
 
 from fault.test_store import failing, needs_strace
 from harness import numbered, proc
+from harness.berths import waiting
 from harness.numbered import lines
 from harness.wait import stretch, until
 
@@ -297,13 +298,6 @@ def test_berths_that_cannot_be_made_are_asked_for_again(fresh):
     for _ in range(30):  # more than are kept
         until(lambda: client.post("/sandbox", {}).status == 201, "they are made again", 10)
     assert server.pid("engine") == engine and children(engine, "cay-berths") == [filler]
-
-
-def waiting(server):
-    """First processes that wait for their sandbox; none where each is made when it is needed, in its cgroup."""
-    if len(proc.cgroup_mounts()) == 1:
-        return []
-    return until(lambda: children(server.pid("engine"), "cay-hull"), "some wait")
 
 
 def test_hulls_die(fresh):
