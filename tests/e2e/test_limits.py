@@ -333,11 +333,17 @@ def test_many_files_go_away(server, client, disk_gb):
     assert server.pids() == ours
 
 
-def test_deep_trees_go_away(server, client):
-    """Neither depth nor long names overflow whoever removes them."""
+@pytest.mark.parametrize("disk", [True, pytest.param(False, marks=pytest.mark.native("there is one kind of disk"))],
+                         ids=["disk", "plain"])
+def test_deep_trees_go_away(request, disk):
+    """Neither depth nor long names overflow whoever removes them, with a disk of their own or as plain directories; and
+    the answer does not wait for him."""
+    server = request.getfixturevalue("shared_server" if disk else "plain_shared")
+    client = server.client()
     client.create("deep")
     assert client.sh("deep", ["python3", "-c", DEEP]) == "made\n"
-    ours = server.pids()
+    ours, began = server.pids(), time.monotonic()
     assert client.delete("/sandbox/deep").status == 200
+    assert time.monotonic() - began < stretch(30)
     until(lambda: server.traces() == {}, "nothing is left", 30)
     assert server.pids() == ours
