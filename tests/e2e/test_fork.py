@@ -76,19 +76,6 @@ def test_of_one_moment(house):
         assert 0 <= int(a) - int(z) <= 1
 
 
-@pytest.mark.parametrize("state", ["stop", "pause"])
-def test_not_running(house, state):
-    house.create("source", diskSizeGB=0.2)
-    house.sh("source", "echo one > f")
-    assert house.post(f"/sandbox/source/{state}").status == 200
-    before = house.sandbox("source")["status"]
-    assert house.fork("source", "copy")["status"] == "RUNNING"
-    assert house.sh("copy", "cat f") == "one\n"
-    assert house.sandbox("source")["status"] == before
-    assert house.post(f"/sandbox/source/{'start' if state == 'stop' else 'resume'}").json()["status"] == "RUNNING"
-    assert house.sh("source", "cat f") == "one\n"
-
-
 MAKE = r"""
 set -e
 cd /workspace
@@ -110,6 +97,23 @@ readlink symlink dangling; stat -c %s sparse; tail -c 4 sparse; [ $(stat -c %b s
 [ plain -ef linked ] && [ plain -ef d/e/linked ] && echo one file; ls -b | grep odd
 python3 -c "import os; print(os.getxattr('d', 'user.note'), os.getxattr('plain', 'user.note'))"
 """
+
+
+@pytest.mark.parametrize("state", ["stop", "pause"])
+def test_not_running(house, state):
+    """Forked and kept as it stands, file for file."""
+    house.create("source", diskSizeGB=0.2)
+    house.sh("source", MAKE, user="root")
+    want = house.sh("source", SHOW, user="root")
+    assert house.post(f"/sandbox/source/{state}").status == 200
+    before = house.sandbox("source")["status"]
+    assert house.fork("source", "copy")["status"] == "RUNNING"
+    kept = house.snapshot("source")
+    assert kept["method"] == method(house) and house.sandbox("source")["status"] == before
+    assert from_snapshot(house, kept["id"], "again")["status"] == "RUNNING"
+    assert house.post(f"/sandbox/source/{'start' if state == 'stop' else 'resume'}").json()["status"] == "RUNNING"
+    assert {name: house.sh(name, SHOW, user="root") for name in ("source", "copy", "again")} == \
+        dict.fromkeys(("source", "copy", "again"), want)
 
 
 def test_everything_comes_along(house):
