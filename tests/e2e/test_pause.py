@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -161,9 +162,13 @@ def test_a_crowd(client):
     assert client.execution("crowd", crowd)["status"] == "running"
 
 
+def thaw(mount):
+    subprocess.run(["fsfreeze", "-u", str(mount)], capture_output=True, check=False)  # it may go on already
+
+
 @pytest.fixture
-def stuck(tmp_path):
-    """A process that waits in the kernel, where no signal reaches it: it writes to a filesystem that is frozen."""
+def frozen(tmp_path):
+    """A filesystem that is frozen: who writes to it waits in the kernel, where no signal reaches him."""
     image, mount = tmp_path / "image", tmp_path / "mount"
     mount.mkdir()
     with open(image, "wb") as f:
@@ -171,17 +176,30 @@ def stuck(tmp_path):
     run = lambda *words: subprocess.run(words, check=True, capture_output=True)
     run("mkfs.ext4", "-q", str(image))
     run("mount", "-o", "loop", str(image), str(mount))
-    process = None
     try:
         run("fsfreeze", "-f", str(mount))
-        process = subprocess.Popen(["touch", str(mount / "x")])
-        until(lambda: proc.text(process.pid, "stat").rpartition(")")[2].split()[0] == "D", "it is stuck")
-        yield process.pid
+        yield mount
     finally:
-        run("fsfreeze", "-u", str(mount))
-        if process:
-            process.wait(stretch(10))
+        thaw(mount)
         run("umount", str(mount))
+
+
+@contextmanager
+def writer(mount, *inside):
+    """One who is stuck, or a child of a program that goes inside of something; at the end he is not, and has gone."""
+    process = subprocess.Popen([*inside, "touch", str(mount / "x")])
+    pids = lambda: proc.children(process.pid) if inside else [process.pid]
+    try:
+        yield until(lambda: next((p for p in pids() if proc.state(p) == "D"), None), "it is stuck")
+    finally:
+        thaw(mount)
+        process.wait(stretch(10))
+
+
+@pytest.fixture
+def stuck(frozen):
+    with writer(frozen) as pid:
+        yield pid
 
 
 @pytest.mark.native("who is in a container's cgroup, but not in its namespaces, is not its own")
@@ -207,18 +225,46 @@ def test_what_cannot_stand_still(server, client, box, stuck):
     assert client.sh("box", "echo fine") == "fine\n"
 
 
+ENDS = {"delete": lambda client: client.delete("/sandbox/box"),
+        "stop": lambda client: client.post("/sandbox/box/stop", {"graceMs": 0})}
+
+
 @pytest.mark.native("who is in a container's cgroup, but not in its namespaces, is not its own")
-def test_what_cannot_die(server, client, box, stuck):
-    """F-28: SIGKILL does not reach who waits in the kernel. The delete says so, and works when it is repeated."""
+@pytest.mark.parametrize("end", ENDS)
+def test_what_cannot_die(server, client, box, stuck, end):
+    """F-28: SIGKILL does not reach who waits in the kernel. The end says so, and comes when it is asked for again."""
     name = server.group(box["id"])
     groups = [Path(d, "cgroup.procs") for d in proc.cgroup_dirs(name)]
     for group in groups:
         group.write_text(str(stuck))
     began = time.monotonic()
-    answer = client.delete("/sandbox/box")
+    answer = ENDS[end](client)
     assert answer.status == 504 and time.monotonic() - began < stretch(15), answer
     assert client.create("other")["status"] == "RUNNING", "nobody else waits for it"
     for group in groups:
         Path(group.parent.parent.parent, "cgroup.procs").write_text(str(stuck))
-    assert client.delete("/sandbox/box").status == 200
-    assert box["id"] not in server.traces() and proc.in_cgroup(name) == []
+    assert ENDS[end](client).status == 200
+    assert proc.in_cgroup(name) == []
+    if end == "delete":
+        assert box["id"] not in server.traces()
+    else:
+        assert client.sandbox("box")["status"] == "STOPPED"
+        assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+        assert client.sh("box", "echo again") == "again\n"
+
+
+@pytest.mark.native("who enters a container by himself is not its own")
+def test_who_is_waited_for(server, client, box, frozen):
+    """F-28: pid 1 is there for as long as one of its own, who is stuck. The stop says so; and when they can die, the
+    sandbox is stopped, although nobody asks again."""
+    init = server.init(box["id"])
+    with writer(frozen, "nsenter", f"--target={init}", "--pid"):
+        began = time.monotonic()
+        answer = client.post("/sandbox/box/stop", {"graceMs": 0})
+        assert answer.status == 504 and time.monotonic() - began < stretch(20), answer
+        assert "does not die" in str(answer.error) and client.sandbox("box")["status"] == "RUNNING"
+        assert client.create("other")["status"] == "RUNNING", "nobody else waits for it"
+    until(lambda: client.sandbox("box")["status"] == "STOPPED", "the row says so", 45)
+    assert not proc.alive(init) and client.sandbox("box")["terminationReason"] == "stopped"
+    assert client.post("/sandbox/box/start").json()["status"] == "RUNNING"
+    assert client.sh("box", "echo again") == "again\n"
