@@ -15,6 +15,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(TOP / "tests"))
 
+import goals  # noqa: E402
 import peers  # noqa: E402
 from harness import proc  # noqa: E402
 from harness.server import BUILD, IMAGES, Server  # noqa: E402
@@ -73,15 +74,16 @@ class Bench:
     # ---- rows ----
 
     def add(self, name, value, unit, goal="", peer=None, peer_value=None, more_is_better=False):
-        """ratio: how many times better than the peer."""
+        """ratio: how many times better than the peer. The goal is held against the numbers as they are shown."""
         ratio = None
         if value and peer_value:
             ratio = value / peer_value if more_is_better else peer_value / value
         row = {"name": name, "value": rounded(value), "unit": unit, "peer": peer, "peer_value": rounded(peer_value),
                "ratio": rounded(ratio)}
+        text = ["-" if v is None else str(v) for v in row.values()]
+        row |= {"goal": goal or None, "met": goals.met(goal, row["value"], row["ratio"])}
         self.rows.append(row)
-        text = {k: "-" if v is None else str(v) for k, v in row.items()}
-        print(FORMAT.format(*(text[k] for k in ("name", "value", "unit", "peer", "peer_value", "ratio")), goal), flush=True)
+        print(FORMAT.format(*text, goal + " MISSED" if row["met"] is False else goal), flush=True)
 
     def against(self, name, ours, theirs, key="p50", goal="", peer="", scale=1e3, unit="ms"):
         """A row of alternating rounds; a peer that cannot run says why in its place."""
@@ -207,6 +209,8 @@ class Bench:
             shutil.rmtree(self.work, ignore_errors=True)
         BUILD.mkdir(exist_ok=True)
         (BUILD / "bench.json").write_text(json.dumps(self.rows, indent=1) + "\n")
+        judged = [row["met"] for row in self.rows]
+        print(f"{judged.count(True)} goals met, {judged.count(False)} missed")
         return failed
 
 

@@ -49,7 +49,7 @@ def bwrap_up(b):
 def create(b):
     warm(b)
     b.against("create until RUNNING through HTTP, p50", b.cay("create", 1, 200), b.dock("create", 1, 8),
-              goal="<= 3 ms, 80 x docker", peer="docker create + start")
+              goal="<= 3, 80 x docker", peer="docker create + start")
 
 
 def warm(b):

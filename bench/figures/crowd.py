@@ -10,7 +10,7 @@ from harness import proc
 
 IDLERS, READERS, STUCK = 5000, 500, 500
 LINES, WIDTH = 500, 4000  # of each reader: more than sockets hold of one that does not read
-BOUND = f"< {(READERS + STUCK) // 16 + 10}: 64 KiB each"
+BOUND = f"< {(READERS + STUCK) // 16 + 10} (64 KiB each)"
 CROWD_S = 180
 
 
@@ -54,7 +54,7 @@ def idlers(b):
 
     result = crowd(b, ident, "true", IDLERS, 0, meanwhile=look)
     b.add(f"{IDLERS} idle SSE followers: server RSS", seen["rss"], "MiB", "< 38 (40 MB)")
-    b.add(f"{IDLERS} idle SSE followers: threads more than without", seen["threads"], "", "= 0: the loop's alone")
+    b.add(f"{IDLERS} idle SSE followers: threads more than without", seen["threads"], "", "= 0 (the loop's alone)")
     b.add(f"{IDLERS} idle SSE followers: heard the end", result["good"], "readers", f"= {IDLERS}")
 
 

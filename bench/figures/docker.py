@@ -124,8 +124,8 @@ def crowd(b):
     for answer in failed[:3]:
         print(answer)
     b.add(f"on Docker: {CROWD} creates at once", took, "s")
-    b.add(f"on Docker: {CROWD} creates at once, errors of them and of their deletes", len(failed), "", "0")
-    b.add(f"on Docker: {CROWD} creates at once, containers and volumes left", len(left), "", "0")
+    b.add(f"on Docker: {CROWD} creates at once, errors of them and of their deletes", len(failed), "", "= 0")
+    b.add(f"on Docker: {CROWD} creates at once, containers and volumes left", len(left), "", "= 0")
 
 
 FIGURES = {"docker": docker, "docker-crowd": crowd}
