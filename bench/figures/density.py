@@ -79,7 +79,7 @@ def density(b):
     rest_s, rest = make(b, "cay", count - FEW)
     raw_kib = before - mem_free_kib()
     at_count = create_p50_ms(b)
-    own_mib = b.own_mib()
+    rss_mib, own_mib = b.rss_mib(), b.own_mib()
     drop_caches()
     kib = before - mem_free_kib()
     alive = len(b.server.inits())
@@ -94,6 +94,7 @@ def density(b):
         (f"{count} idle sandboxes: memory each, by free memory", raw_kib / count, "KiB", "<= 700", None, None),
         (f"{count} idle sandboxes: the same, caches dropped", kib / count, "KiB", "", scaled, docker_kib),
         (f"create through HTTP, p50, {count} alive", at_count, "ms", "<= 2 x, ratio >= 0.5", f"cay with {FEW} alive", at_few),
+        (f"{count} idle sandboxes: server + engine RSS", rss_mib, "MiB", "< 57 (60 MB)", None, None),
         (f"{count} idle sandboxes: all of cay's own processes, PSS", own_mib, "MiB", "< 57 (60 MB)", None, None),
         (f"{count} idle sandboxes: all deleted in", gone_s, "s", "< 10", scaled, docker_gone_s and docker_gone_s * count),
         (f"{BURST} creates at once, just after that", after_ms, "ms", "<= 2 x, ratio >= 0.5", "cay before the crowd", quiet_ms),
