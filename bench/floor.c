@@ -6,9 +6,7 @@
  * the LOWER directories below IMAGES, /proc, /dev and /sys, pivot_root, no capabilities, a seccomp
  * program, a cgroup in each tree that limits something, and PID1 executed. A sandbox counts as made
  * when exec has closed the pipe, as deleted when it is reaped and its cgroups and files are out of
- * the way.
- *
- * Needs Linux 6.13: overlay layers are given by descriptor. */
+ * the way. */
 #include "wire.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -43,11 +41,11 @@
 
 static struct {
     const char *name;
-    int work_fd, images_fd, init_fd, null_fd, host_net_fd;
+    int work_fd, images_fd, init_fd, null_fd, host_net_fd, host_mnt_fd;
     int trees[MAX_TREES], tree_count; /* of cgroup v1 */
     int unified_fd;                   /* -1: none */
-    char **lower;
-    int lower_count;
+    const char *work;
+    char *overlay; /* what it is mounted with */
 } host;
 
 struct box {
@@ -154,18 +152,31 @@ static int make_net(void)
     return fd;
 }
 
-/* What each sandbox would copy with the mount namespace, and throw away again, goes first. */
-static void prepare(char **argv, int argc)
+/* All layers in one string, by names of mounts: so every kernel since 6.1 takes them. */
+static void name_layers(char **lower)
 {
-    static const char *const dirs[] = {"root", "dev", "sys", "trash"};
+    size_t size;
+    FILE *text = open_memstream(&host.overlay, &size);
+    fprintf(text, "volatile,upperdir=files/upper,workdir=files/work,lowerdir=images/%s", *lower);
+    while (*++lower)
+        fprintf(text, ":images/%s", *lower);
+    if (fclose(text) != 0 || size >= 4096) /* the kernel would cut it there */
+        die("too many layers");
+}
+
+/* What each sandbox would copy with the mount namespace, and throw away again, goes first. */
+static void prepare(char **argv)
+{
+    static const char *const dirs[] = {"root", "images", "files", "dev", "sys", "trash"};
     host.name = argv[3];
-    host.lower = argv + 6;
-    host.lower_count = argc - 6;
+    host.work = argv[2];
+    name_layers(argv + 6);
     host.init_fd = MUST(open(argv[4], O_RDONLY | O_CLOEXEC));
     host.null_fd = MUST(open("/dev/null", O_RDWR | O_CLOEXEC));
     host.host_net_fd = MUST(open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
     MUST(unshare(CLONE_NEWNS));
     MUST(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+    host.host_mnt_fd = MUST(open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
     host.images_fd = MUST(open(argv[5], O_PATH | O_DIRECTORY | O_CLOEXEC));
     MUST(chdir(argv[2]));
     MUST(chmod(".", 0755)); /* a sandbox's root passes through it */
@@ -230,8 +241,7 @@ static void become_sandbox(const struct box *box, int sock)
     MUST(setresuid(0, 0, 0));
     MUST(unshare(CLONE_NEWCGROUP));
     MUST(sethostname(box->name, strlen(box->name)));
-    place(fds[0], "root");
-    MUST(chdir("root"));
+    MUST(fchdir(fds[0]));
     place(fds[1], "dev");
     place(fds[2], "sys");
     place(new_mount("devpts", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC), "dev/pts");
@@ -269,27 +279,25 @@ static int clone_mapped(int dir, const char *path, int user_fd)
     return fd;
 }
 
+/* In the sandbox's mount namespace: the copies below go with what pivot_root leaves there. */
 static int mount_overlay(const struct box *box, int user_fd)
 {
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/ns/mnt", box->pid);
+    int mnt_fd = MUST(open(path, O_RDONLY | O_CLOEXEC));
     int files = clone_mapped(host.work_fd, box->name, user_fd);
     int images = clone_mapped(host.images_fd, "", user_fd);
-    int upper = MUST(openat(files, "upper", O_PATH | O_CLOEXEC));
-    int work = MUST(openat(files, "work", O_PATH | O_CLOEXEC));
+    MUST(setns(mnt_fd, CLONE_NEWNS));
+    MUST(chdir(host.work));
+    place(files, "files");
+    place(images, "images");
     set_fs_ids(BASE);
-    int fs = MUST(fsopen("overlay", FSOPEN_CLOEXEC));
-    for (int i = 0; i < host.lower_count; i++) {
-        int lower = MUST(openat(images, host.lower[i], O_PATH | O_CLOEXEC));
-        MUST(fsconfig(fs, FSCONFIG_SET_FD, "lowerdir+", NULL, lower));
-        close(lower);
-    }
-    MUST(fsconfig(fs, FSCONFIG_SET_FD, "upperdir", NULL, upper));
-    MUST(fsconfig(fs, FSCONFIG_SET_FD, "workdir", NULL, work));
-    MUST(fsconfig(fs, FSCONFIG_SET_FLAG, "volatile", NULL, 0));
-    MUST(fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0));
-    int fd = MUST(fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV));
+    MUST(mount("overlay", "root", "overlay", MS_NOSUID | MS_NODEV, host.overlay));
     set_fs_ids(0);
-    for (size_t i = 0; i < 5; i++) /* closed before, the copies would be gone too soon */
-        close((const int[]){fs, files, images, upper, work}[i]);
+    int fd = MUST(open("root", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    MUST(setns(host.host_mnt_fd, CLONE_NEWNS));
+    MUST(fchdir(host.work_fd));
+    close(mnt_fd);
     return fd;
 }
 
@@ -429,7 +437,7 @@ int main(int argc, char **argv)
     struct box *boxes = calloc(count, sizeof(*boxes));
     if (!up || !down || !boxes)
         die("out of memory");
-    prepare(argv, argc);
+    prepare(argv);
     for (size_t i = 0; i < count; i++) {
         boxes[i].net_fd = make_net();
         snprintf(boxes[i].name, sizeof(boxes[i].name), "box-%zu", i);
