@@ -241,10 +241,11 @@ def test_what_cannot_die(server, client, box, stuck, end):
     answer = ENDS[end](client)
     assert answer.status == 504 and time.monotonic() - began < stretch(15), answer
     assert client.create("other")["status"] == "RUNNING", "nobody else waits for it"
+    assert ENDS[end](client).status == 504, "asked for again, it is not done either"
     for group in groups:
         Path(group.parent.parent.parent, "cgroup.procs").write_text(str(stuck))
     assert ENDS[end](client).status == 200
-    assert proc.in_cgroup(name) == []
+    assert proc.in_cgroup(name) == proc.cgroup_dirs(name) == []
     if end == "delete":
         assert box["id"] not in server.traces()
     else:
