@@ -7,7 +7,7 @@
 #   make power      200 power cuts at random moments      CUTS=200 SEED=17
 #   make slow       clients that are slow on purpose, in numbers: four minutes
 #   make docker     every end-to-end test that a Docker Engine can pass too, on one of their own
-#   make v2         the same on Debian's kernels with cgroup v2 alone, in QEMU      GUESTS="debian-12 debian-13"
+#   make v2         what depends on the kernel, on Debian's with cgroup v2 alone, in QEMU      GUESTS="debian-12 debian-13"
 #   make bench      figures side by side with other systems, and build/bench.json      ROWS="create fork"
 #   make bench-2000 only that of many live sandboxes      COUNT=5000
 #   make check      format, layers, sizes, headers, words

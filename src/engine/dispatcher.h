@@ -2,7 +2,8 @@
 /* Inside the dispatcher: one thread, one epoll, no call that waits.
  *
  *   dispatcher.c  clients and their requests, signals, timers
- *   boxes.c       the sandboxes: what happens to one, and in which order
+ *   table.c       the sandboxes, by id
+ *   boxes.c       what happens to one, and in which order
  *   jobs.c        spawners, berths, the queue between them
  *   pause.c       standing still, and going on
  *   kept.c        snapshots and volumes, and what is made of another's files
@@ -174,10 +175,13 @@ void cay_dispatcher_answer_fds(struct cay_dispatcher *d, struct cay_pending *p,
                                const int *fds, int fd_count);
 void cay_dispatcher_event(struct cay_dispatcher *d, const struct cay_engine_entry *e);
 
-/* boxes.c */
+/* table.c */
 struct cay_box *cay_boxes_find(struct cay_dispatcher *d, const char *id);
 struct cay_box *cay_boxes_add(struct cay_dispatcher *d, const char *id);
 void cay_boxes_drop(struct cay_dispatcher *d, struct cay_box *box);
+struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid); /* that is our child */
+
+/* boxes.c */
 void cay_boxes_take(struct cay_dispatcher *d, struct cay_pending *p); /* any request with an id */
 void cay_boxes_job_done(struct cay_dispatcher *d, struct cay_box *box,
                         const struct cay_job_reply *reply);
@@ -188,7 +192,6 @@ void cay_boxes_job_lost(struct cay_dispatcher *d, struct cay_box *box); /* its s
 void cay_boxes_died(struct cay_dispatcher *d, struct cay_box *box, bool known, int status);
 /* Answers whoever is served, if anybody. */
 void cay_boxes_finish(struct cay_dispatcher *d, struct cay_box *box, const struct cay_error *err);
-struct cay_box *cay_boxes_of_pid(struct cay_dispatcher *d, pid_t pid);
 void cay_boxes_tick(struct cay_dispatcher *d, int64_t now_ms); /* deadlines */
 void cay_boxes_destroy_all(struct cay_dispatcher *d);
 /* What waits and may begin, begins. The box may be gone afterwards, if it is not a sandbox's. */
