@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #define RECORD_MAX 8192 /* the kernel's own bound is below that */
-#define AT_ONCE 16      /* records, for each of which all sandboxes are looked at */
+#define AT_ONCE 256     /* records, of which a kill has dozens; the rest wakes us again */
+#define KILLS_AT_ONCE 8 /* for each of them all sandboxes are looked at */
 
 static const char *last_of(const char *text, const char *what)
 {
@@ -67,21 +68,26 @@ static struct cay_box *whose(struct cay_dispatcher *d, uint32_t uid)
     return NULL;
 }
 
-static void note(struct cay_dispatcher *d, const char *record)
+/* True: it tells of a kill, be it of one of ours or not. */
+static bool note(struct cay_dispatcher *d, const char *record)
 {
     struct cay_victim v = {.at_ms = cay_clock_ms()};
     uint32_t uid;
-    struct cay_box *box = cay_victim_parse(record, &uid, v.name) ? whose(d, uid) : NULL;
-    if (!box)
-        return;
-    memmove(&box->victims[1], &box->victims[0], sizeof box->victims - sizeof v);
-    box->victims[0] = v;
+    if (!cay_victim_parse(record, &uid, v.name))
+        return false;
+    struct cay_box *box = whose(d, uid);
+    if (box) {
+        memmove(&box->victims[1], &box->victims[0], sizeof box->victims - sizeof v);
+        box->victims[0] = v;
+    }
+    return true;
 }
 
 void cay_victims_read(struct cay_dispatcher *d)
 {
     char record[RECORD_MAX];
-    for (int i = 0; d->kernel_log.fd >= 0 && i < AT_ONCE; i++) {
+    int kills = 0;
+    for (int i = 0; d->kernel_log.fd >= 0 && i < AT_ONCE && kills < KILLS_AT_ONCE; i++) {
         ssize_t n = read(d->kernel_log.fd, record, sizeof record - 1);
         if (n < 0 && errno == EPIPE)
             continue; /* it was too fast for us: some are lost */
@@ -93,7 +99,7 @@ void cay_victims_read(struct cay_dispatcher *d)
             return;
         }
         record[n] = 0;
-        note(d, record);
+        kills += note(d, record);
     }
 }
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/dispatcher.h"
 #include "engine/victim.h"
 #include "tests/test.h"
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define HEAD "3,1234,412417594,-;Memory cgroup out of memory: Killed process "
 #define TAIL                                                                                       \
@@ -53,4 +57,27 @@ TEST(victim_is_named_by_the_kernels_log)
         CHECK_EQ(cases[i].what, uid, cases[i].uid);
         CHECK_STR(cases[i].what, name, cases[i].name ? cases[i].name : "");
     }
+}
+
+/* The kernel says dozens of lines of a kill, and the one that names who was killed last. Whoever
+ * reads them to answer somebody reads all of them. */
+TEST(victim_is_known_when_all_was_said)
+{
+    static struct cay_dispatcher d;
+    int pair[2];
+    struct cay_box *box = cay_boxes_add(&d, "sb-victim");
+    box->record.running = true;
+    box->base = 1055392744 - 1000;
+    CHECK_EQ("a log", socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, pair), 0);
+    for (int i = 0; i < 100; i++) {
+        char line[64];
+        int len = snprintf(line, sizeof line, "6,%d,2,-;[ 14102] 1000 14102 tail\n", i);
+        CHECK_EQ("a line", send(pair[0], line, (size_t)len, 0), len);
+    }
+    CHECK("the last", send(pair[0], cases[0].record, strlen(cases[0].record), 0) > 0);
+    d.kernel_log = (struct cay_source){CAY_FROM_KERNEL_LOG, pair[1]};
+    cay_victims_read(&d);
+    CHECK_STR("named", box->victims[0].name, cases[0].name);
+    cay_boxes_drop(&d, box);
+    (void)(close(pair[0]) + close(pair[1]));
 }

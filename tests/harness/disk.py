@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies on the disk while others write and remove."""
+"""What lies on the disk while others write and remove, and what of it in memory."""
+import ctypes
+import mmap
 import os
 
 
@@ -13,3 +15,16 @@ def taken(directory, suffix=""):
             except FileNotFoundError:
                 pass
     return total
+
+
+def in_memory(path):
+    """Whether the kernel has any page of a file that has not more than one."""
+    told = ctypes.c_ubyte()
+    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE) as m:
+        assert len(m) <= mmap.PAGESIZE
+        at = ctypes.c_char.from_buffer(m)
+        failed = ctypes.CDLL(None, use_errno=True).mincore(ctypes.c_void_p(ctypes.addressof(at)), ctypes.c_size_t(len(m)), ctypes.byref(told))
+        del at  # or it could not be unmapped
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore")
+    return bool(told.value & 1)
