@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness import proc
+from harness.berths import of_engine, waiting
 from harness.wait import until
 
 pytestmark = [pytest.mark.native("a container's cgroups are the Engine's"),
               pytest.mark.skipif(not Path("/sys/fs/cgroup/memory").is_dir(), reason="those of v2 cannot be named anew")]
 MIB = 1 << 20
 PIDS = 512  # of a sandbox, unless said
-READY = 24  # first processes, when nobody is coming up
 TRIES = 60  # spawners keep what they removed, each for itself: now and then another one is asked
 EAT = ["python3", "-c", "bytearray(100 << 20)"]
 
@@ -102,26 +102,17 @@ def test_a_spawner_that_was_killed_leaves_none(server, client):
     assert client.delete(f"/sandbox/{box['id']}").status == 200
     before = put_by(server)
     assert before
-    spawners = children(server, "cay-spawn")
+    spawners = of_engine(server, "cay-spawn")
     for pid in spawners:
         os.kill(pid, signal.SIGKILL)
     until(lambda: not before & put_by(server), "nothing is left of them")
-    until(lambda: len(now := children(server, "cay-spawn")) == len(spawners) and not set(now) & set(spawners), "others came")
+    until(lambda: len(now := of_engine(server, "cay-spawn")) == len(spawners) and not set(now) & set(spawners), "others came")
     again(client, lambda ident: None)
-
-
-def children(server, name):
-    return [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == name]
-
-
-def all_wait(server):
-    """The first processes that are made ahead, and no more are being made."""
-    return until(lambda: len(found := children(server, "cay-hull")) == READY and found, "all wait", 20)
 
 
 def test_who_comes_late_stays_out(server, client):
     """A first process that was let go by a spawner that died then: what it was to enter is gone, or another's."""
-    hulls = all_wait(server)
+    hulls = waiting(server)
     for pid in hulls:
         os.kill(pid, signal.SIGSTOP)
     answers = []
@@ -130,7 +121,7 @@ def test_who_comes_late_stays_out(server, client):
     # On record: from now on it is told to go, and waited for.
     records = Path(server.data, "engine", "records")
     until(lambda: [p for p in records.glob("sb-*") if p.stat().st_size], "it is on record")
-    for pid in children(server, "cay-spawn"):
+    for pid in of_engine(server, "cay-spawn"):
         os.kill(pid, signal.SIGKILL)
     asked.join()
     assert answers[0].status >= 500, answers
@@ -147,7 +138,7 @@ def test_who_comes_late_is_not_beside_the_next(server, client):
     """Nor is he in the cgroups of the same sandbox when that was started again, and they are there again."""
     box = client.create("box", persistent=True)
     assert client.post("/sandbox/box/stop").status == 200
-    hulls, record = all_wait(server), Path(server.data, "engine", "records", box["id"])
+    hulls, record = waiting(server), Path(server.data, "engine", "records", box["id"])
     for pid in hulls:
         os.kill(pid, signal.SIGSTOP)
     answers = []
@@ -155,7 +146,7 @@ def test_who_comes_late_is_not_beside_the_next(server, client):
     asked.start()
     late = int(until(lambda: re.search(r"^running=1$.*^pid=(\d+)$", record.read_text(), re.M | re.S), "it is on record")[1])
     assert late in hulls
-    for pid in children(server, "cay-spawn") + [pid for pid in hulls if pid != late]:
+    for pid in of_engine(server, "cay-spawn") + [pid for pid in hulls if pid != late]:
         os.kill(pid, signal.SIGKILL)
     asked.join()
     assert answers[0].status >= 500, answers

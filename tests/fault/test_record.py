@@ -15,6 +15,7 @@ import pytest
 
 from fault.test_store import failing, needs_strace
 from harness import proc
+from harness.berths import of_engine
 from harness.engine import Engine, Refused
 from harness.server import NotReady
 from harness.wait import until
@@ -87,7 +88,7 @@ def test_a_deletion_that_the_engine_goes_on_with(fresh):
     """The row says that it runs: who asked was told that nobody answers. It is no sandbox in error, but deleted."""
     server = fresh().start()
     ident = server.client().create("box", persistent=True)["id"]
-    engine, spawners = Engine(server), [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+    engine, spawners = Engine(server), of_engine(server, "cay-spawn")
     for pid in spawners:
         os.kill(pid, signal.SIGSTOP)
     engine.send("destroy", ident)

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from harness import proc
+from harness.berths import of_engine
 from harness.engine import Engine, Refused
 from harness.plain import plain_server
 from harness.server import CAY
@@ -262,7 +263,7 @@ def test_spawner_dies_in_a_copy(house):
     client = house.client()
     client.sh("source", "head -c 200000000 /dev/zero > /workspace/large")
     client.sh("source", "cd /workspace && mkdir many && cd many && for i in $(seq 3000); do echo $i > $i; done")
-    spawners = [p for p in proc.children(house.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+    spawners = of_engine(house, "cay-spawn")
     engine = Engine(house)
     engine.send("snapshot", ident, other=SNAPSHOT)
     until(lambda: any(n.startswith("new-") for n in os.listdir(files(house))) or engine.has_answer(),
@@ -287,7 +288,7 @@ def test_copies_leave_room(tmp_path):
     with plain_server(tmp_path) as server:
         server.start()
         client = server.client()
-        spawners = [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+        spawners = of_engine(server, "cay-spawn")
         names = [chr(ord("a") + i) for i in range(len(spawners))]
         sources = [client.create(name)["id"] for name in names]
         for name in names:
@@ -308,7 +309,7 @@ def test_copies_leave_room(tmp_path):
 def test_ends_leave_room(fresh):
     """However many go at once, and however slowly, one that is to come up does not wait for them."""
     server = fresh().start()
-    spawners = [p for p in proc.children(server.pid("engine")) if proc.text(p, "comm").strip() == "cay-spawn"]
+    spawners = of_engine(server, "cay-spawn")
     idents = [f"sb-{i:020d}" for i in range(2 * len(spawners))]
     engines = [Engine(server) for _ in idents]
     for engine, ident in zip(engines, idents):
