@@ -37,6 +37,7 @@ class Box:
 class Past:
     boxes: list = field(default_factory=list)
     keys: list = field(default_factory=list)  # token, when
+    volumes: list = field(default_factory=list)  # id, what was synced in it, when
     end: int = 0
 
 
@@ -75,6 +76,22 @@ def stay(disk, server, token, past, rounds):
     client.close()
 
 
+def hand_on(disk, server, token, past):
+    """A volume outlives the host, whoever has it."""
+    client = server.client(token=token)
+    first = Box(client.create("v")["id"], False, disk.now())
+    past.boxes.append(first)
+    first.ending = disk.now()
+    volume = client.delete(f"/sandbox/{first.id}", preserveVolume="true").json()["volumeId"]
+    first.ended = disk.now()
+    next_one = Box(client.create("w", volume=volume)["id"], False, disk.now())
+    past.boxes.append(next_one)
+    for i in range(3):
+        client.sh(next_one.id, f"echo {i} > f{i} && sync f{i}")
+        past.volumes.append((volume, i, disk.now()))
+    client.close()
+
+
 def grant(disk, server, past, rounds):
     for _ in range(rounds // 2):
         past.keys.append((server.key(), disk.now()))
@@ -90,7 +107,7 @@ def world(tmp_path_factory):
             past.keys.append((token, disk.now()))
             workers = [threading.Thread(target=work, args=args) for work, args in (
                 (come_and_go, (disk, server, token, past, ROUNDS)), (stay, (disk, server, token, past, ROUNDS)),
-                (grant, (disk, server, past, ROUNDS)))]
+                (hand_on, (disk, server, token, past)), (grant, (disk, server, past, ROUNDS)))]
             for worker in workers:
                 worker.start()
             for worker in workers:
@@ -98,7 +115,7 @@ def world(tmp_path_factory):
             past.end = disk.now()
             told = time.time()
             until(lambda: time.time() > told + 2, "a host that starts a second ago starts later than this")
-    assert len(past.boxes) == ROUNDS + ROUNDS // 3 and past.end > ROUNDS * 4
+    assert len(past.boxes) == ROUNDS + ROUNDS // 3 + 2 and len(past.volumes) == 3 and past.end > ROUNDS * 4
     return disk, past
 
 
@@ -107,7 +124,7 @@ def point(past, i):
     chance = random.Random(SEED * 1000 + i)
     made = [b.made for b in past.boxes if not b.persistent]
     others = [when for _, when in past.keys] + [b.ended for b in past.boxes if b.ended != NEVER] + \
-        [b.written for b in past.boxes if b.written != NEVER]
+        [b.written for b in past.boxes if b.written != NEVER] + [when for *_, when in past.volumes]
     if i % 2 == 0:
         return chance.choice(others if i % 8 == 0 else made), "none"
     return chance.randrange(past.keys[0][1], past.end), chance.choice(["all", "some", "torn", "none"])
@@ -143,6 +160,10 @@ def check(server, past, cut):
     for box in written[-1:]:
         assert client.post(f"/sandbox/{box.id}/start").status == 200
         assert client.sh(box.id, "cat f") == f"{box.id}\n"
+    kept = [(volume, i) for volume, i, when in past.volumes if when <= cut]
+    for volume, i in kept[-1:]:
+        client.create("again", volume=volume)
+        assert client.sh("again", f"cat f{i}") == f"{i}\n"
     client.close()
 
 
