@@ -173,9 +173,11 @@ class Disk:
                 if i < flushed or keep == "all" or (keep == "some" and chance.random() < 0.5):
                     os.pwrite(out.fileno(), data, offset)
                 elif keep == "torn":
-                    for s in range(0, length, SECTOR):
+                    # Its own first block ext4 trusts a disk to write whole: torn, it would be for e2fsck, and not for us.
+                    whole = SECTOR if offset else max(length, SECTOR)
+                    for s in range(0, length, whole):
                         if chance.random() < 0.5:
-                            os.pwrite(out.fileno(), data[s:s + SECTOR], offset + s)
+                            os.pwrite(out.fileno(), data[s:s + whole], offset + s)
         run("mount", "-o", "loop", image, self.mount)
         try:
             yield self.mount
